@@ -262,6 +262,15 @@ async def test_nothing_is_left_of_a_container_whose_keeper_is_killed(program: st
         assert not processes_below(bench.root) and not groups_of(bench.execute)
 
 
+def visit_words(bench: StarterBench, pid: int, script: str, cwd: str) -> list[str]:
+    """The words of a visit to process ``pid`` as one of the one run's."""
+    (directory,) = bench.execute.glob("dir_*")
+    name = f"{directory.name}/{launch.SPEC}"
+    (spec,) = [*Path("/dev/shm").glob(f"*/*/{name}"), *bench.execute.glob(f".starter/**/{name}")]
+    words = [*bench.as_account(), sys.executable, "-I", "-S", launch.__file__, str(spec), str(pid), "0", "", "sh"]
+    return [*words, "1", cwd, script]
+
+
 async def test_a_visitor_enters_the_container(program: str, image: Path, as_user: int | None) -> None:
     if os.geteuid() == 0 and as_user is None:
         host.need(host.process_namespaces)
@@ -272,14 +281,62 @@ async def test_a_visitor_enters_the_container(program: str, image: Path, as_user
         job = innermost(started.pid)
         assert job
         (directory,) = bench.execute.glob("dir_*")
-        name = f"{directory.name}/{launch.SPEC}"
-        (spec,) = [*Path("/dev/shm").glob(f"*/*/{name}"), *bench.execute.glob(f".starter/**/{name}")]
-        words = [*bench.as_account(), sys.executable, "-I", "-S", launch.__file__, str(spec), str(job), "0", "", "sh"]
         script = "cat /etc/image; echo $COLOR; pwd; id -u; touch go"
-        visit = [*words, "1", str(Path(f"/proc/{job}/cwd").readlink()), script]
+        visit = visit_words(bench, job, script, str(Path(f"/proc/{job}/cwd").readlink()))
         said = subprocess.run(visit, capture_output=True, text=True, check=False)
         expected = ["made by the test", "red", f"{directory}/scratch", str(os.geteuid() or 65534)]
         assert said.stdout.splitlines() == expected, said.stderr
+        await bench.ended(run)
+
+
+def _bounds(status: str) -> list[str]:
+    return [line for line in status.splitlines() if line.startswith(("CapBnd:", "NoNewPrivs:"))]
+
+
+async def test_a_visitor_gains_no_rights_by_programs_of_the_container(
+    program: str, image: Path, as_user: int | None
+) -> None:
+    """A container has the passwords and the setuid programs that its user chose."""
+    if os.geteuid() == 0 and as_user is None:
+        host.need(host.process_namespaces)
+    async with starter_bench(as_user, SINGULARITY=program) as bench:
+        run = in_container(bench, image, "echo ready; while [ ! -e go ]; do sleep 0.1; done")
+        started = await bench.running(run)
+        await ready(bench)
+        job = innermost(started.pid)
+        visit = visit_words(bench, job, "cat /proc/self/status; touch go", str(Path(f"/proc/{job}/cwd").readlink()))
+        theirs = Path(f"/proc/{job}/status").read_text()
+        said = subprocess.run(visit, capture_output=True, text=True, check=False)
+        assert _bounds(said.stdout) == _bounds(theirs), said.stderr
+        assert "NoNewPrivs:\t1" in said.stdout
+        await bench.ended(run)
+
+
+@host.needs(host.root)
+@pytest.mark.parametrize("whose", ["another user", "root", "nobody's any more"])
+async def test_a_visit_to_a_process_that_is_not_the_jobs_is_refused(program: str, image: Path, whose: str) -> None:
+    """A job chooses when its processes end, and the kernel gives their ids to those of others."""
+    uid = {"another user": 64321, "root": 0}.get(whose, 65534)
+    words = ["setpriv", "--reuid", str(uid), "--clear-groups", "sleep", "600"]
+    async with starter_bench(None, SINGULARITY=program) as bench:
+        run = in_container(bench, image, "echo ready; while [ ! -e go ]; do sleep 0.1; done")
+        await bench.running(run)
+        await ready(bench)
+        (directory,) = bench.execute.glob("dir_*")
+        with subprocess.Popen(words, env={"PATH": os.environ["PATH"], "PASSWORD": "secret"}) as other:
+            try:
+                await bench.eventually(
+                    lambda: f"Uid:\t{uid}\t" in Path(f"/proc/{other.pid}/status").read_text(), "it has its account"
+                )
+                if whose == "nobody's any more":
+                    other.kill()
+                    other.wait()
+                visit = visit_words(bench, other.pid, "echo entered; env", "/")
+                said = subprocess.run(visit, capture_output=True, text=True, check=False)
+            finally:
+                other.kill()
+        assert (said.returncode, said.stdout) == (255, ""), said.stderr
+        (directory / "scratch/go").touch()
         await bench.ended(run)
 
 

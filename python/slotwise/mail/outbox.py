@@ -1,7 +1,7 @@
 """Sends mails one after the other, beside the event loop. The edge: processes, sockets, time.
 
-The number of waiting mails, the mails per minute, and the time for one mail are bounded. A mail that cannot be sent is
-logged and discarded.
+The number of waiting mails, their length, the mails per minute, and the time for one mail are bounded; users take
+turns. A mail that cannot be sent is logged and discarded.
 """
 
 from __future__ import annotations
@@ -23,10 +23,12 @@ from slotwise.daemon.privileges import account, as_daemon_account
 from slotwise.daemon.spawn import program
 from slotwise.mail.message import Mail, ProgramCall, as_message, line_of, mail_call, sendmail_call
 from slotwise.mail.settings import MailSettings
+from slotwise.mail.waiting import WaitingMails
 
 _log = logging.getLogger(__name__)
-#: The most mails that wait; later ones are discarded.
+#: The most mails that wait, and characters in their texts; beyond them, those of the user with most are discarded.
 _WAITING_MOST = 10_000
+_WAITING_LONGEST = 32 * 1024 * 1024
 #: How long a mail program or an SMTP server may take for one mail, in seconds; for each reply of the server, a third.
 _PATIENCE_S = 60.0
 _MINUTE_S = 60.0
@@ -51,19 +53,20 @@ class Outbox:
     def __init__(self, env: Mapping[str, str]) -> None:
         self.settings = MailSettings()
         self._path = env.get("PATH", os.defpath)
-        self._waiting: deque[Mail] = deque()
+        self._waiting = WaitingMails()
         self._posted = asyncio.Event()
         self._sent_at: deque[float] = deque()
         self._discarded = 0
 
-    def post(self, mail: Mail) -> None:
-        """Send the mail soon; it is discarded if too many wait."""
-        if len(self._waiting) >= _WAITING_MOST:
-            if not self._discarded:
-                _log.warning("mails are discarded: %d wait to be sent already", _WAITING_MOST)
-            self._discarded += 1
-            return
-        self._waiting.append(mail)
+    def post(self, mail: Mail, whose: str = "") -> None:
+        """Send the mail soon; where too many wait, one of the user who has most is discarded.
+
+        :param whose: the user whose job it is about; empty: it is the pool's own.
+        """
+        discarded = self._waiting.put(mail, whose, _WAITING_MOST, _WAITING_LONGEST)
+        if discarded and not self._discarded:
+            _log.warning("mails are discarded: %d wait to be sent already", len(self._waiting))
+        self._discarded += discarded
         self._posted.set()
 
     async def run(self) -> None:
@@ -77,7 +80,7 @@ class Outbox:
                     self._posted.clear()
                     await self._posted.wait()
                 await self._room()
-                await self._deliver(self._waiting.popleft())
+                await self._deliver(self._waiting.take())
         except asyncio.CancelledError:
             if self._waiting:
                 _log.warning("the daemon stops: %d mails were not sent", len(self._waiting))

@@ -30,13 +30,13 @@ class Notifier:
 
     def prepare(self, decision: Decision) -> Callable[[], None] | None:
         """Compose the mails of a decision whose changes are not in the table yet; returns what posts them."""
-        mails: list[Mail] = []
+        mails: list[tuple[Mail, str]] = []
         for notice in decision.notices:
             with contained(_log, f"{notice.job.key}: composing mail"):
                 mails += self._mails(notice, decision.now)
         return (lambda: self._post(mails)) if mails else None
 
-    def _mails(self, notice: Notice, now: float) -> list[Mail]:
+    def _mails(self, notice: Notice, now: float) -> list[tuple[Mail, str]]:
         job = notice.job
         if not self._ads.has(job) or not self._ads.number(job, _WISH):
             return []
@@ -46,13 +46,13 @@ class Notifier:
         mail, refused = compose(notice, ad, now, self._outbox.settings)
         if refused:
             _log.warning("%s: no mail is sent to %s: not an address", job.key, ", ".join(refused))
-        return [mail] if mail is not None else []
+        return [(mail, job.cluster.user)] if mail is not None else []
 
     def _ad(self, notice: Notice) -> ClassAd:
         ad = self._ads.ad(notice.job)
         write(ad, notice.job.changes or {})
         return ad
 
-    def _post(self, mails: list[Mail]) -> None:
-        for mail in mails:
-            self._outbox.post(mail)
+    def _post(self, mails: list[tuple[Mail, str]]) -> None:
+        for mail, user in mails:
+            self._outbox.post(mail, user)

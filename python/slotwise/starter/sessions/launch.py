@@ -5,6 +5,10 @@ and dropping rights cannot be undone. Arguments: the job's spec file, its proces
 terminal, TERM, shells separated by colons, 1 when the environment is to be that of the process, the working directory
 as it is seen from there (empty: the job's), and the command, if any. What it becomes bears the job's marker in its
 environment, so that it ends with the job's family.
+
+The process is opened once, and must be of the job's user: a job decides when its processes end, and an id that another
+user's process has got meanwhile would show that one's environment and files. What it becomes gains no more rights by
+programs that have some than the process: runtimes that give a job its own /etc and setuid programs rely on that.
 """
 
 from __future__ import annotations
@@ -22,6 +26,7 @@ from pathlib import Path
 #: The keeper's instructions, in the control directory of a run (see `keeper_spec`).
 SPEC = "spec"
 _CAP_SYS_ADMIN = 21
+_PR_CAPBSET_READ, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 23, 24, 38
 _NAMESPACES = ("ipc", "pid", "mnt")  # the last takes the paths of the others away
 
 
@@ -56,16 +61,19 @@ def main(spec_path: str, pid: str, terminal: str, kind: str, shells: str, own: s
     for group in spec.all("cg.join"):
         with open(f"{group}/cgroup.procs", "w") as file:
             file.write("0")
-    theirs = _environment(pid) if own == "1" else {}
+    process, bounds = _open(pid, spec)
+    theirs = _environment(process) if own == "1" else {}
     bare_root = os.getuid() == 0 and not _may_join()
     if bare_root:  # which may join no more than the job's user may, as that user
         _become(spec)
-    user_namespace = _enter(pid)
+    user_namespace = _enter(process)
     _limit(spec)
+    _bound(bounds)
     if not bare_root:
         _become(spec)
     if user_namespace is not None:
         _join("user", user_namespace)
+        _bound(bounds)  # it came with all capabilities there
     env = theirs or dict(text.partition("=")[::2] for text in spec.all("env"))
     env["_CONDOR_JOB_PIDS"] = pid
     if kind:
@@ -79,13 +87,34 @@ def main(spec_path: str, pid: str, terminal: str, kind: str, shells: str, own: s
     os.execve(shell, words, env)
 
 
-def _environment(pid: str) -> dict[str, str]:
+def _open(pid: str, spec: Spec) -> tuple[int, dict[str, str]]:
+    """A descriptor of the process's directory in /proc, which stands for no other process when that one has ended, and
+    what its ``status`` says.
+
+    :raises PermissionError: when it is not the job's user's.
+    """
+    process = os.open(f"/proc/{pid}", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    lines = _read(process, "status").splitlines()
+    status = {key: text.strip() for key, _, text in (line.partition(":") for line in lines)}
+    uid = spec.one("user", f"{os.getuid()}").partition(":")[0]
+    if set(status["Uid"].split()) != {uid}:
+        raise PermissionError(f"process {pid} is not, or not any more, one of the job's")
+    return process, status
+
+
+def _read(process: int, name: str) -> str:
+    """A file of a process, by its directory's descriptor."""
+    with open(os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=process), "rb") as file:
+        return file.read().decode("utf-8", "surrogateescape")
+
+
+def _environment(process: int) -> dict[str, str]:
     """The environment that a process began with."""
-    texts = Path(f"/proc/{pid}/environ").read_bytes().decode("utf-8", "surrogateescape").split("\0")
+    texts = _read(process, "environ").split("\0")
     return dict(text.partition("=")[::2] for text in texts if "=" in text)
 
 
-def _enter(pid: str) -> int | None:
+def _enter(process: int) -> int | None:
     """Join the job's namespaces where they differ from ours. A process namespace is for children, so one is made.
 
     A user namespace is joined first by an ordinary user, as it gives the right to join the others. Root joins it when
@@ -93,9 +122,9 @@ def _enter(pid: str) -> int | None:
     """
     opened: dict[str, int] = {}
     for name in ("user", *_NAMESPACES):
-        theirs, ours = Path(f"/proc/{pid}/ns/{name}"), Path(f"/proc/self/ns/{name}")
-        if theirs.stat().st_ino != ours.stat().st_ino:
-            opened[name] = os.open(theirs, os.O_RDONLY | os.O_CLOEXEC)
+        theirs = os.open(f"ns/{name}", os.O_RDONLY | os.O_CLOEXEC, dir_fd=process)
+        if os.fstat(theirs).st_ino != Path(f"/proc/self/ns/{name}").stat().st_ino:
+            opened[name] = theirs
     by_root = os.getuid() == 0
     if not by_root and "user" not in opened:
         return None
@@ -133,6 +162,18 @@ def _limit(spec: Spec) -> None:
         resource.setrlimit(number, (shown[0], shown[1]))
     if int(spec.one("nice", "0")):
         os.nice(int(spec.one("nice")))
+
+
+def _bound(status: dict[str, str]) -> None:
+    """Keep from gaining what a process of this ``status`` cannot gain by starting programs that have rights."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    theirs, number = int(status["CapBnd"], 16), 0
+    while (has := libc.prctl(_PR_CAPBSET_READ, number, 0, 0, 0)) >= 0:
+        if has and not theirs >> number & 1:
+            libc.prctl(_PR_CAPBSET_DROP, number, 0, 0, 0)  # refused to whoever has none to give up
+        number += 1
+    if int(status.get("NoNewPrivs", "0")) and libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "cannot give up gaining rights as the job did")
 
 
 def _become(spec: Spec) -> None:

@@ -29,7 +29,10 @@ impl Reader<'_> {
         }
         let (label, text) = match self.included(&name, &options) {
             Ok(read) => read,
-            Err(_) if options.if_exists => return Ok(()),
+            // One that is there, and is refused, is an error.
+            Err(_) if options.if_exists && (options.command || !self.is_file(&name)) => {
+                return Ok(());
+            }
             Err(_) if !options.command && self.is_directory(&name) => {
                 let place = self.set.place(origin);
                 self.warn_of_directory(&name, place);
@@ -42,6 +45,10 @@ impl Reader<'_> {
         }
         self.read_text(&label, &text, depth + 1)?;
         Ok(())
+    }
+
+    fn is_file(&self, name: &str) -> bool {
+        self.world.readable(name) && !self.is_directory(name)
     }
 
     /// Whether a name is that of a directory.

@@ -1,7 +1,10 @@
 //! The machine as configuration files and submit descriptions read it.
 
 use std::collections::HashMap;
+use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use ::config::bytes::{hold, release};
@@ -13,7 +16,8 @@ pub(crate) struct Host {
     environment: HashMap<String, String>,
     numbers: Seeded,
     drew: AtomicBool,
-    /// Files count only where root has them and not everybody may write to them.
+    /// Files and programs count only where root has them, not everybody may write to them, and nobody but root decides
+    /// what their names lead to.
     roots_only: bool,
 }
 
@@ -40,14 +44,48 @@ impl Host {
         self
     }
 
-    fn path(&self, name: &str) -> std::path::PathBuf {
+    fn path(&self, name: &str) -> PathBuf {
         as_path(&self.cwd).join(as_path(name))
+    }
+
+    /// See that nobody else decides what a name leads to.
+    fn check_way(&self, path: &Path) -> Result<(), String> {
+        match self.roots_only.then(|| fault_of_way(path)).flatten() {
+            Some(fault) => Err(fault),
+            None => Ok(()),
+        }
+    }
+
+    /// See that nobody else has written a program, which is looked for as when it is started.
+    fn check_program(&self, program: &str) -> Result<(), String> {
+        if !self.roots_only {
+            return Ok(());
+        }
+        let found = if program.contains('/') {
+            Some(self.path(program))
+        } else {
+            let places = self.environment.get("PATH").map_or("", String::as_str);
+            let named = places
+                .split(':')
+                .map(|place| self.path(place).join(as_path(program)));
+            named.into_iter().find(|path| path.is_file())
+        };
+        let Some(path) = found else {
+            return Ok(()); // to start it says so
+        };
+        self.check_way(&path)?;
+        let fault = std::fs::metadata(&path)
+            .ok()
+            .as_ref()
+            .and_then(fault_of_owner);
+        fault.map_or(Ok(()), Err)
     }
 }
 
 impl Source for Host {
     fn read(&self, path: &str) -> Result<String, String> {
         let mut bytes = Vec::new();
+        self.check_way(&self.path(path))?;
         let mut file = std::fs::File::open(self.path(path)).map_err(|error| reason(&error))?;
         if self.roots_only {
             // Of the file that is open, whatever has its name by now.
@@ -77,6 +115,7 @@ impl Source for Host {
     fn run(&self, command: &str) -> Result<(String, i32), String> {
         let words = ::config::args::split_either(command)?;
         let (program, arguments) = words.split_first().ok_or("the command is empty")?;
+        self.check_program(program)?;
         let output = std::process::Command::new(as_path(program))
             .args(arguments.iter().map(|word| as_path(word)))
             .current_dir(as_path(&self.cwd))
@@ -99,14 +138,23 @@ impl Source for Host {
     fn write(&self, path: &str, text: &str) -> Result<(), String> {
         // In one step: another reader of the same configuration sees all of it or nothing.
         let path = self.path(path);
+        self.check_way(&path)?;
         let partial = path.with_extension(format!("new.{}", std::process::id()));
-        std::fs::write(&partial, release(text))
+        written(&partial, &release(text))
             .and_then(|()| std::fs::rename(&partial, &path))
-            .map_err(|error| reason(&error))
+            .map_err(|error| {
+                let _ = std::fs::remove_file(&partial);
+                reason(&error)
+            })
     }
 
     fn readable(&self, path: &str) -> bool {
-        std::fs::File::open(self.path(path)).is_ok()
+        let path = self.path(path);
+        match self.check_way(&path) {
+            Ok(()) => std::fs::File::open(path).is_ok(),
+            // To read it says why not. It is not opened: a named pipe would wait for its writer.
+            Err(_) => path.exists(),
+        }
     }
 
     fn program_fault(&self, path: &str) -> Option<String> {
@@ -191,24 +239,103 @@ fn effective_uid() -> Option<u32> {
     line.split_whitespace().nth(2)?.parse().ok()
 }
 
-/// Why root does not read a file as configuration.
-fn fault_of_owner(about: &std::fs::Metadata) -> Option<String> {
-    use std::os::unix::fs::MetadataExt;
+/// A new file with `bytes`; a link that lies there already is not followed.
+fn written(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    use std::io::Write;
 
+    let _ = std::fs::remove_file(path); // of a reader that was killed, whose id this one has
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create_new(true).mode(0o644);
+    options.open(path)?.write_all(bytes)
+}
+
+/// Why root does not read a file as configuration, or run it for one.
+fn fault_of_owner(about: &std::fs::Metadata) -> Option<String> {
     if about.uid() != 0 {
         return Some(format!(
             "it belongs to uid {}, and root trusts no configuration but its own (chown root)",
             about.uid()
         ));
     }
-    (about.is_file() && about.mode() & 0o002 != 0).then(|| {
+    (about.is_file() && about.mode() & EVERYBODY != 0).then(|| {
         "everybody may write to it, and root would run what it says (chmod o-w)".to_owned()
     })
 }
 
+const EVERYBODY: u32 = 0o002;
+const STICKY: u32 = 0o1000;
+/// As many links as the kernel follows.
+const LINKS_MOST: u32 = 40;
+/// Who has what belongs to nobody of this user namespace.
+const OVERFLOW: u32 = 65534;
+
+/// Why root does not follow a name to its file: others may exchange a directory or a link on the way. Root's own files
+/// are no protection then, as some have what users wrote: logs, and the environment of their setuid programs in `/proc`.
+fn fault_of_way(path: &Path) -> Option<String> {
+    let (mut place, mut ahead, mut links) = (PathBuf::from("/"), parts_of(path), 0);
+    while let Some(part) = ahead.pop() {
+        // What cannot be looked at cannot be opened either, which says why.
+        let directory = std::fs::symlink_metadata(&place).ok()?;
+        let everybody = directory.mode() & EVERYBODY != 0;
+        if !is_roots(&directory) || everybody && directory.mode() & STICKY == 0 {
+            return Some(fault_of_place(&place));
+        }
+        if part == ".." {
+            place.pop();
+            continue;
+        }
+        let next = place.join(&part);
+        let found = std::fs::symlink_metadata(&next).ok()?;
+        if !found.is_symlink() {
+            place = next;
+            continue;
+        }
+        if everybody && !is_roots(&found) {
+            return Some(fault_of_place(&next));
+        }
+        links += 1;
+        let target = (links <= LINKS_MOST).then(|| std::fs::read_link(&next).ok())??;
+        if target.is_absolute() {
+            place = PathBuf::from("/");
+        }
+        ahead.extend(parts_of(&target));
+    }
+    None
+}
+
+fn fault_of_place(place: &Path) -> String {
+    format!(
+        "others than root may change {}, and so what root would read or run (chown root, chmod o-w)",
+        place.display()
+    )
+}
+
+/// The parts of a name, the last first.
+fn parts_of(path: &Path) -> Vec<OsString> {
+    let parts = path.components().filter_map(|part| match part {
+        Component::Normal(name) => Some(name.to_owned()),
+        Component::ParentDir => Some("..".into()),
+        _ => None,
+    });
+    let mut parts: Vec<_> = parts.collect();
+    parts.reverse();
+    parts
+}
+
+/// Whether root has it, or the root of the host where this one is root of a user namespace alone.
+fn is_roots(about: &std::fs::Metadata) -> bool {
+    about.uid() == 0 || about.uid() == OVERFLOW && !knows_all_users()
+}
+
+/// Whether all users of the host are users of this user namespace.
+fn knows_all_users() -> bool {
+    let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    map.split_whitespace().eq(["0", "0", "4294967295"])
+}
+
 /// A name as the system has it.
-fn as_path(name: &str) -> std::path::PathBuf {
-    std::ffi::OsString::from_vec(release(name).into_owned()).into()
+fn as_path(name: &str) -> PathBuf {
+    OsString::from_vec(release(name).into_owned()).into()
 }
 
 /// What the system says, without its number.
@@ -222,7 +349,7 @@ fn reason(error: &std::io::Error) -> String {
 
 /// Bytes of a file, or of the files in a directory and those below it, links left out as in HTCondor: one may lead
 /// to all the machine.
-fn size_below(path: &std::path::Path, depth: u32) -> Option<u64> {
+fn size_below(path: &Path, depth: u32) -> Option<u64> {
     let about = std::fs::metadata(path).ok()?;
     if !about.is_dir() || depth > 32 {
         return Some(about.len());
@@ -236,7 +363,7 @@ fn size_below(path: &std::path::Path, depth: u32) -> Option<u64> {
 }
 
 /// The first line of a file, its end included, as far as the kernel looks for an interpreter's name.
-fn first_line(path: &std::path::Path) -> std::io::Result<Vec<u8>> {
+fn first_line(path: &Path) -> std::io::Result<Vec<u8>> {
     use std::io::{BufRead, Read};
 
     let mut line = Vec::new();
