@@ -65,6 +65,7 @@ def main(spec_path: str, pid: str, terminal: str, kind: str, shells: str, own: s
     theirs = _environment(process) if own == "1" else {}
     bare_root = os.getuid() == 0 and not _may_join()
     if bare_root:  # which may join no more than the job's user may, as that user
+        _bound(bounds)
         _become(spec)
     user_namespace = _enter(process)
     _limit(spec)
