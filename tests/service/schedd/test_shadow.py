@@ -695,7 +695,8 @@ async def test_what_a_job_used_most_does_not_fall(tmp_path: Path) -> None:
         await schedd.negotiate(point.address)
         await schedd.until_gone()
         (ad,) = await schedd.history()
-        assert [ad.get(f"{name}_RAW") for name in ("ImageSize", "ResidentSetSize", "DiskUsage")] == [12345, 3145728, 101]
+        sizes = ("ImageSize_RAW", "ResidentSetSize_RAW", "DiskUsage_RAW")
+        assert [ad.get(name) for name in sizes] == [12345, 3145728, 101]
     finally:
         await point.stop()
         await schedd.stop()
