@@ -77,6 +77,16 @@ def with_uid(uid: int) -> Account | None:
     return _found(_libc.getpwuid_r, ctypes.c_uint32(uid), f"uid {uid}")
 
 
+def name_of(uid: int) -> str:
+    """The name of an account; where the host knows none, as in a container under any uid, the uid in digits: what its
+    jobs have as their owner.
+
+    :raises OSError: when it cannot be looked up.
+    """
+    found = with_uid(uid)
+    return str(uid) if found is None else found.name
+
+
 def _found(ask: Callable[..., int], key: object, what: str) -> Account | None:
     found = _asked(ask, key, what)
     if found is None:

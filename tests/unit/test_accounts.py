@@ -95,3 +95,9 @@ def test_what_is_known_is_looked_up_anew_and_a_failure_is_not_kept(monkeypatch: 
     now[0] = 60.0
     found = known.named("ann")
     assert found is not None and found.uid == 5
+
+
+def test_an_account_that_the_host_does_not_know_is_called_by_its_uid() -> None:
+    """A personal pool in a container under any uid ran no job."""
+    free = next(uid for uid in range(54321, 60000) if accounts.with_uid(uid) is None)
+    assert (accounts.name_of(0), accounts.name_of(free)) == ("root", str(free))

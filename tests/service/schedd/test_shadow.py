@@ -681,3 +681,22 @@ async def test_usage_is_rounded_as_the_configuration_says(tmp_path: Path) -> Non
     finally:
         await point.stop()
         await schedd.stop()
+
+
+async def test_what_a_job_used_most_does_not_fall(tmp_path: Path) -> None:
+    """HTCondor 25.14: a job with RSS of 3 GB that runs again keeps its RequestMemory over MemoryUsage; its disk is the
+    run's."""
+    schedd = await RunningAccessPoint(tmp_path / "pool").start()
+    point = ExecutionPoint(tmp_path / "ep.sock", schedd.daemon_token)
+    await point.start()
+    try:
+        point.script = lambda ad: Script(ad={"ImageSize": 12345, "ResidentSetSize": 4321, "DiskUsage": 101})
+        await schedd.submit(ImageSize=20, ResidentSetSize=3145728, DiskUsage=40000)
+        await schedd.negotiate(point.address)
+        await schedd.until_gone()
+        (ad,) = await schedd.history()
+        sizes = ("ImageSize_RAW", "ResidentSetSize_RAW", "DiskUsage_RAW")
+        assert [ad.get(name) for name in sizes] == [12345, 3145728, 101]
+    finally:
+        await point.stop()
+        await schedd.stop()

@@ -31,14 +31,19 @@ _PROTECTED = OWNER_ATTRIBUTES | frozenset(
         "JobPrio", "PreJobPrio1", "PreJobPrio2", "PostJobPrio1", "PostJobPrio2", "ConcurrencyLimits",
     )
 )  # fmt: skip
+#: What a job used most of, over all of its runs, or what it was submitted with: HTCondor's shadow lets none of these
+#: fall, so that a request which has grown with them stays when the next run has used little as yet.
+_MOST = ("ImageSize", "ResidentSetSize", "ProportionalSetSizeKb", "MemoryUsage")
 _MEMORY_USAGE = Expr("( ( ResidentSetSize + 1023 ) / 1024 )")
 
 
 def usage_attributes(ads: JobAds, job: Job, pack: bytes) -> Changes:
     """Attributes of a usage report, growing values rounded."""
     found = {name: value for name, value in ads.changes_of(pack).items() if name.lower() not in _PROTECTED}
-    if found.get("ImageSize") == 0:  # too short-lived to be measured: what it was submitted with stays
-        found["ImageSize"] = int(ads.number(job, "ImageSize_RAW", ads.number(job, "ImageSize")))
+    for name in _MOST:
+        value = found.get(name)
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            found[name] = max(value, int(ads.number(job, f"{name}_RAW", ads.number(job, name))))
     changes = with_rounded(found, ads.rounding)
     if "ResidentSetSize" in changes and "MemoryUsage" not in changes:
         changes["MemoryUsage"] = _MEMORY_USAGE

@@ -7,7 +7,6 @@ import asyncio
 import contextlib
 import logging
 import os
-import pwd
 from collections.abc import Coroutine, Mapping
 from functools import partial
 from pathlib import Path
@@ -15,6 +14,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from slotwise import ids
+from slotwise.accounts import name_of
 from slotwise.classad import ClassAd
 from slotwise.classad.long_form import on_one_line
 from slotwise.clock import Clock
@@ -246,7 +246,7 @@ class FetchWork:
     def _owner_of(self, ad: ClassAd) -> str:
         config = self._config
         domains = LocalDomains.of(config.get_str("UID_DOMAIN"), config.get_text("TRUST_UID_DOMAIN"))
-        otherwise = "" if os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name
+        otherwise = "" if os.geteuid() == 0 else name_of(os.geteuid())
         return work.owner(ad, domains, otherwise, now=self._clock.now())
 
     # ----------------------------------------------------------------------------------------- hooks that are notified

@@ -6,12 +6,12 @@ import errno
 import logging
 import math
 import os
-import pwd
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
 from slotwise import ids
+from slotwise.accounts import name_of
 from slotwise.classad import ClassAd
 from slotwise.errors import UsageError
 from slotwise.execution.cgroup.plan import listed, memory_limit_mib
@@ -130,7 +130,7 @@ class Preparation:
             return rules.mode == "YES"
         here = self._machine.settings.file_system_domain.lower()
         shared = bool(here) and rules.file_system_domain.lower() == here
-        name = identity.name or pwd.getpwuid(os.geteuid()).pw_name
+        name = identity.name or name_of(os.geteuid())
         return not (shared and name == job.owner)
 
     async def prepare_transfer(self, run: Run) -> None:
