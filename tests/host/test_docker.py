@@ -655,3 +655,34 @@ async def test_a_daemon_that_is_not_there_is_no_docker_and_the_reason_is_told(
         assert "daemon" in str(facts.eval("HasDockerReason")) and facts.eval("HasContainer") is not True
         ended = await bench.ended(submit(bench, "true"))
         assert (ended.how, ended.reason_code) == (HELD, 6) and "Docker does not work here" in ended.reason
+
+
+async def test_a_visitor_has_no_more_rights_than_the_job_and_sees_no_more(docker: Engine) -> None:
+    """Whatever the image says of accounts: its user may have written it."""
+    async with starter_bench(**knobs(docker)) as bench:
+        told = "id; cat /proc/self/status /proc/self/mountinfo"
+        run = submit(bench, f"{told}; echo told; while [ ! -e go ]; do sleep 0.1; done")
+        await bench.running(run)
+        (directory,) = bench.execute.glob("dir_*")
+        await bench.eventually(
+            lambda: "told" in (directory / "scratch/_condor_stdout").read_text(), "the job has begun"
+        )
+        (name,) = docker.containers()
+        # As `Docker.inside` has it.
+        seen = docker.call("exec", "--interactive", name, "/bin/sh", "-c", f"{told}; touch go")
+        await bench.ended(run)
+        job = bench.output(run).splitlines()
+    kinds = ("uid=", "Uid:", "Gid:", "Groups:", "Cap", "NoNewPrivs:", "Seccomp:")
+
+    def rights(lines: list[str]) -> list[str]:
+        return [line for line in lines if line.startswith(kinds)]
+
+    def places(lines: list[str]) -> list[str]:
+        return [line.split()[4] for line in lines if " - " in line]
+
+    visitor = seen.splitlines()
+    assert rights(visitor) == rights(job) and "NoNewPrivs:\t1" in visitor and "CapEff:\t0000000000000000" in visitor
+    assert places(visitor) == places(job)
+    mounts = [line for line in visitor if " - " in line and " - cgroup" not in line]
+    shown = [line.split()[3] for line in mounts if "slotwise" in line.split()[3]]
+    assert shown and all(f"/{directory.name}/" in f"{place}/" for place in shown), "nothing of other jobs or of daemons"

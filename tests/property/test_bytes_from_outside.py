@@ -6,16 +6,21 @@ Parsers in Rust have fuzz targets (``rust/fuzz``); those of proxies and certific
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
+import io
 import json
+import zipfile
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from slotwise.classad.stream import parse_ads
+from slotwise.cli.pool.node.join_token import JoinToken
 from slotwise.collector.enrolment import Enrolments, asked
-from slotwise.errors import NotFoundError, SlotwiseError
+from slotwise.errors import NotFoundError, SlotwiseError, UsageError
+from slotwise.execution.child_programs import Answer
 from slotwise.model.pool_host import host_name, roles_of
 from slotwise.shared_port.outward import _caller
 from slotwise.shared_port.request import LONGEST, read_request, status_of
@@ -23,11 +28,15 @@ from slotwise.starter.convert import shadow_report
 from slotwise.starter.io_proxy.protocol import quoted, words
 from slotwise.starter.io_proxy.session import Session
 from slotwise.starter.messages import RemoteIo, RemoteIoDone
+from slotwise.starter.runtimes import apptainer
 from slotwise.starter.runtimes.docker import images, launch, state
 from slotwise.starter.transfer.plugin_results import PluginResults, TransferClass
 from slotwise.submit.parsing import parse
+from slotwise.transfer import checkpoint_manifest
+from slotwise.web.job_files import Archive
 from slotwise.web.submission import submission
 from slotwise.wire import contact
+from slotwise.wire.gen import schedd_pb2
 
 #: Texts and bytes near what is meant, with digits that are none of ASCII's, halves of surrogates, and long numbers.
 _ODD = st.sampled_from(["\u00b2", "\u0663", "\udc80", "\0", "\n", "\r\n\r\n", "9" * 5000, "-1", "1e999", " ", ":", "?"])
@@ -258,3 +267,84 @@ def test_a_submission_is_taken_or_refused_with_a_reason(body: dict[str, object])
     if isinstance(taken, str):
         with contextlib.suppress(SlotwiseError):
             parse(taken, elsewhere=True)
+
+
+# ---- checkpoints, join tokens, and what jobs left
+
+
+_LINE = st.builds(
+    lambda digest, blank, name: digest + blank + name,
+    st.one_of(_TEXTS, st.just("a" * 64)),
+    st.sampled_from([" *", " ", "", "  ", "\t"]),
+    st.one_of(_TEXTS, st.sampled_from(["../x", "/etc/passwd", "a/../../b", "a/b", ".", "", "x ", "d/" * 5000])),
+)
+
+
+@given(
+    st.one_of(
+        st.binary(max_size=300),
+        st.lists(_LINE, max_size=6).map(lambda lines: "\n".join(lines).encode("utf-8", "surrogateescape")),
+    )
+)
+def test_a_manifest_of_a_checkpoint_lists_files_below_the_jobs_directory(text: bytes) -> None:
+    assert checkpoint_manifest.is_sound_text(text, "_condor_checkpoint_MANIFEST.0001") in (True, False)
+    try:
+        found = checkpoint_manifest.files_in(text)
+    except UsageError as error:
+        assert "the manifest lists" in str(error)
+        return
+    for _, name in found:
+        parts = name.split("/")
+        assert name and not name.startswith("/") and ".." not in parts and not set(name) & set("\0\r\n")
+
+
+@given(
+    st.one_of(
+        _TEXTS,
+        _TEXTS.map(lambda text: "slotwise-join-" + text),
+        st.one_of(_JSON.map(json.dumps), _DEEP).map(
+            lambda text: "slotwise-join-" + base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+        ),
+    )
+)
+def test_a_join_token_is_one_or_refused(text: str) -> None:
+    with contextlib.suppress(UsageError):
+        found = JoinToken.of_text(text)
+        assert JoinToken.of_text(found.text()) == found
+
+
+#: Names as file systems have them: any bytes but two.
+_NAMES = st.one_of(
+    st.binary(min_size=1, max_size=20).map(lambda name: name.replace(b"/", b"_").replace(b"\0", b"_")),
+    st.sampled_from([b"\xff\xfe", b"a" * 4000, "\u202egnp.exe".encode(), b"con", b"a\\..\\b", b"same"]),
+)
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+@given(
+    st.lists(st.tuples(_NAMES, st.booleans(), st.binary(max_size=50), st.integers(0, 2**32 - 1)), max_size=6),
+    st.booleans(),
+)
+def test_what_a_job_left_is_an_archive_of_plain_files(files: list[tuple[bytes, bool, bytes, int]], many: bool) -> None:
+    made, text = Archive(of_many=many), b""
+    for name, directory, data, mode in files:
+        piece = schedd_pb2.SandboxPiece(job="1.0")
+        piece.file.name, piece.file.directory, piece.file.mode, piece.file.last = name, directory, mode, True
+        piece.file.data = b"" if directory else data
+        text += made.add(piece)
+    text += made.end()
+    with zipfile.ZipFile(io.BytesIO(text)) as found:
+        entries = found.infolist()
+        assert len(entries) == len(files)
+        for entry, (_, directory, _, _) in zip(entries, files, strict=True):
+            kind = entry.external_attr >> 16
+            assert entry.is_dir() == directory
+            assert not kind & 0o7000, "no rights come with a file that is unpacked"
+            assert kind & 0o170000 == (0o40000 if directory else 0o100000), "nor is it a link or a device"
+
+
+@given(st.one_of(_TEXTS, st.just("\x1b[31m" * 1000)), _TEXTS)
+def test_what_apptainer_says_is_lines(errors: str, output: str) -> None:
+    said = apptainer._lines(Answer(255, output, errors))
+    assert said and all(said)
+    assert apptainer._first_line(Answer(255, output, errors)) and apptainer._last_line(Answer(255, output, errors))

@@ -142,7 +142,10 @@ async def archive(asked: Asked) -> Response:
 
 
 class Archive:
-    """A zip archive that grows by pieces of files. ``of_many``: each job's files are in a directory of its id."""
+    """A zip archive that grows by pieces of files. ``of_many``: each job's files are in a directory of its id.
+
+    Of a file's mode it has the permissions alone: whoever unpacks it makes no setuid program of a job's.
+    """
 
     def __init__(self, *, of_many: bool) -> None:
         self._sink = _Sink()
@@ -158,12 +161,12 @@ class Archive:
             name = posixpath.join(piece.job, name)
         if file.directory:
             made = zipfile.ZipInfo(name + "/")
-            made.external_attr = (0o40000 | file.mode) << 16
+            made.external_attr = (0o40000 | file.mode & 0o777) << 16
             self._zip.writestr(made, b"")
         else:
             if self._open is None:
                 made = zipfile.ZipInfo(name)
-                made.external_attr = (0o100000 | file.mode) << 16
+                made.external_attr = (0o100000 | file.mode & 0o777) << 16
                 self._open = self._zip.open(made, "w", force_zip64=True)  # type: ignore[assignment]
             assert self._open is not None
             self._open.write(file.data)
