@@ -622,7 +622,7 @@ class Rejection(_message.Message):
     def __init__(self, autocluster_id: _Optional[int] = ..., reason: _Optional[str] = ..., count: _Optional[int] = ...) -> None: ...
 
 class StarterMessage(_message.Message):
-    __slots__ = ("run_id", "hello", "need_input", "started", "update", "output", "ended", "transfer", "runs", "checkpoint", "io", "visit", "stream", "outputs_wait", "more")
+    __slots__ = ("run_id", "hello", "need_input", "started", "update", "output", "ended", "transfer", "runs", "checkpoint", "io", "visit", "stream", "outputs_wait", "common", "more")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     HELLO_FIELD_NUMBER: _ClassVar[int]
     NEED_INPUT_FIELD_NUMBER: _ClassVar[int]
@@ -637,6 +637,7 @@ class StarterMessage(_message.Message):
     VISIT_FIELD_NUMBER: _ClassVar[int]
     STREAM_FIELD_NUMBER: _ClassVar[int]
     OUTPUTS_WAIT_FIELD_NUMBER: _ClassVar[int]
+    COMMON_FIELD_NUMBER: _ClassVar[int]
     MORE_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     hello: RunHello
@@ -652,8 +653,25 @@ class StarterMessage(_message.Message):
     visit: JobVisit
     stream: StreamPiece
     outputs_wait: OutputsWait
+    common: CommonInputsAnswer
     more: _containers.RepeatedCompositeFieldContainer[StarterMessage]
-    def __init__(self, run_id: _Optional[str] = ..., hello: _Optional[_Union[RunHello, _Mapping]] = ..., need_input: _Optional[_Union[FileNeed, _Mapping]] = ..., started: _Optional[_Union[RunStarted, _Mapping]] = ..., update: _Optional[_Union[_common_pb2.AdBatch, _Mapping]] = ..., output: _Optional[_Union[FilePiece, _Mapping]] = ..., ended: _Optional[_Union[RunEnded, _Mapping]] = ..., transfer: _Optional[_Union[FileTransferState, _Mapping]] = ..., runs: _Optional[_Union[RunList, _Mapping]] = ..., checkpoint: _Optional[_Union[RunCheckpoint, _Mapping]] = ..., io: _Optional[_Union[RemoteIo, _Mapping]] = ..., visit: _Optional[_Union[JobVisit, _Mapping]] = ..., stream: _Optional[_Union[StreamPiece, _Mapping]] = ..., outputs_wait: _Optional[_Union[OutputsWait, _Mapping]] = ..., more: _Optional[_Iterable[_Union[StarterMessage, _Mapping]]] = ...) -> None: ...
+    def __init__(self, run_id: _Optional[str] = ..., hello: _Optional[_Union[RunHello, _Mapping]] = ..., need_input: _Optional[_Union[FileNeed, _Mapping]] = ..., started: _Optional[_Union[RunStarted, _Mapping]] = ..., update: _Optional[_Union[_common_pb2.AdBatch, _Mapping]] = ..., output: _Optional[_Union[FilePiece, _Mapping]] = ..., ended: _Optional[_Union[RunEnded, _Mapping]] = ..., transfer: _Optional[_Union[FileTransferState, _Mapping]] = ..., runs: _Optional[_Union[RunList, _Mapping]] = ..., checkpoint: _Optional[_Union[RunCheckpoint, _Mapping]] = ..., io: _Optional[_Union[RemoteIo, _Mapping]] = ..., visit: _Optional[_Union[JobVisit, _Mapping]] = ..., stream: _Optional[_Union[StreamPiece, _Mapping]] = ..., outputs_wait: _Optional[_Union[OutputsWait, _Mapping]] = ..., common: _Optional[_Union[CommonInputsAnswer, _Mapping]] = ..., more: _Optional[_Iterable[_Union[StarterMessage, _Mapping]]] = ...) -> None: ...
+
+class CommonInputsAnswer(_message.Message):
+    __slots__ = ("what",)
+    class What(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        OWN: _ClassVar[CommonInputsAnswer.What]
+        SEND: _ClassVar[CommonInputsAnswer.What]
+        WAIT: _ClassVar[CommonInputsAnswer.What]
+        PLACED: _ClassVar[CommonInputsAnswer.What]
+    OWN: CommonInputsAnswer.What
+    SEND: CommonInputsAnswer.What
+    WAIT: CommonInputsAnswer.What
+    PLACED: CommonInputsAnswer.What
+    WHAT_FIELD_NUMBER: _ClassVar[int]
+    what: CommonInputsAnswer.What
+    def __init__(self, what: _Optional[_Union[CommonInputsAnswer.What, str]] = ...) -> None: ...
 
 class RunCheckpoint(_message.Message):
     __slots__ = ("number", "at", "ad", "stored_as", "failed", "reason")
@@ -722,18 +740,20 @@ class RunList(_message.Message):
     def __init__(self, run_ids: _Optional[_Iterable[str]] = ..., starter_address: _Optional[str] = ...) -> None: ...
 
 class RunHello(_message.Message):
-    __slots__ = ("token", "slot_name", "resume", "starter_address", "asks_for_inputs")
+    __slots__ = ("token", "slot_name", "resume", "starter_address", "asks_for_inputs", "keeps_common_inputs")
     TOKEN_FIELD_NUMBER: _ClassVar[int]
     SLOT_NAME_FIELD_NUMBER: _ClassVar[int]
     RESUME_FIELD_NUMBER: _ClassVar[int]
     STARTER_ADDRESS_FIELD_NUMBER: _ClassVar[int]
     ASKS_FOR_INPUTS_FIELD_NUMBER: _ClassVar[int]
+    KEEPS_COMMON_INPUTS_FIELD_NUMBER: _ClassVar[int]
     token: str
     slot_name: str
     resume: bool
     starter_address: str
     asks_for_inputs: bool
-    def __init__(self, token: _Optional[str] = ..., slot_name: _Optional[str] = ..., resume: _Optional[bool] = ..., starter_address: _Optional[str] = ..., asks_for_inputs: _Optional[bool] = ...) -> None: ...
+    keeps_common_inputs: bool
+    def __init__(self, token: _Optional[str] = ..., slot_name: _Optional[str] = ..., resume: _Optional[bool] = ..., starter_address: _Optional[str] = ..., asks_for_inputs: _Optional[bool] = ..., keeps_common_inputs: _Optional[bool] = ...) -> None: ...
 
 class FileNeed(_message.Message):
     __slots__ = ("window",)
@@ -846,7 +866,7 @@ class RunEnded(_message.Message):
     def __init__(self, how: _Optional[_Union[RunEnded.How, str]] = ..., code: _Optional[int] = ..., ad: _Optional[bytes] = ..., reason: _Optional[str] = ..., reason_code: _Optional[int] = ..., reason_subcode: _Optional[int] = ..., at: _Optional[int] = ..., core_dumped: _Optional[bool] = ...) -> None: ...
 
 class ShadowMessage(_message.Message):
-    __slots__ = ("run_id", "accepted", "input", "inputs_complete", "ack", "refused", "kill", "checkpoint_kept", "io", "visit", "streamed", "output_turn", "credentials", "more")
+    __slots__ = ("run_id", "accepted", "input", "inputs_complete", "ack", "refused", "kill", "checkpoint_kept", "io", "visit", "streamed", "output_turn", "credentials", "common_offered", "common_sent", "more")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     ACCEPTED_FIELD_NUMBER: _ClassVar[int]
     INPUT_FIELD_NUMBER: _ClassVar[int]
@@ -860,6 +880,8 @@ class ShadowMessage(_message.Message):
     STREAMED_FIELD_NUMBER: _ClassVar[int]
     OUTPUT_TURN_FIELD_NUMBER: _ClassVar[int]
     CREDENTIALS_FIELD_NUMBER: _ClassVar[int]
+    COMMON_OFFERED_FIELD_NUMBER: _ClassVar[int]
+    COMMON_SENT_FIELD_NUMBER: _ClassVar[int]
     MORE_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     accepted: RunAccepted
@@ -874,8 +896,10 @@ class ShadowMessage(_message.Message):
     streamed: StreamKept
     output_turn: OutputTurn
     credentials: CredentialFiles
+    common_offered: CommonInputsOffer
+    common_sent: CommonInputsSent
     more: _containers.RepeatedCompositeFieldContainer[ShadowMessage]
-    def __init__(self, run_id: _Optional[str] = ..., accepted: _Optional[_Union[RunAccepted, _Mapping]] = ..., input: _Optional[_Union[FilePiece, _Mapping]] = ..., inputs_complete: _Optional[_Union[InputsComplete, _Mapping]] = ..., ack: _Optional[_Union[RunAck, _Mapping]] = ..., refused: _Optional[_Union[RunRefused, _Mapping]] = ..., kill: _Optional[_Union[RunKill, _Mapping]] = ..., checkpoint_kept: _Optional[_Union[CheckpointKept, _Mapping]] = ..., io: _Optional[_Union[RemoteIoDone, _Mapping]] = ..., visit: _Optional[_Union[JobVisit, _Mapping]] = ..., streamed: _Optional[_Union[StreamKept, _Mapping]] = ..., output_turn: _Optional[_Union[OutputTurn, _Mapping]] = ..., credentials: _Optional[_Union[CredentialFiles, _Mapping]] = ..., more: _Optional[_Iterable[_Union[ShadowMessage, _Mapping]]] = ...) -> None: ...
+    def __init__(self, run_id: _Optional[str] = ..., accepted: _Optional[_Union[RunAccepted, _Mapping]] = ..., input: _Optional[_Union[FilePiece, _Mapping]] = ..., inputs_complete: _Optional[_Union[InputsComplete, _Mapping]] = ..., ack: _Optional[_Union[RunAck, _Mapping]] = ..., refused: _Optional[_Union[RunRefused, _Mapping]] = ..., kill: _Optional[_Union[RunKill, _Mapping]] = ..., checkpoint_kept: _Optional[_Union[CheckpointKept, _Mapping]] = ..., io: _Optional[_Union[RemoteIoDone, _Mapping]] = ..., visit: _Optional[_Union[JobVisit, _Mapping]] = ..., streamed: _Optional[_Union[StreamKept, _Mapping]] = ..., output_turn: _Optional[_Union[OutputTurn, _Mapping]] = ..., credentials: _Optional[_Union[CredentialFiles, _Mapping]] = ..., common_offered: _Optional[_Union[CommonInputsOffer, _Mapping]] = ..., common_sent: _Optional[_Union[CommonInputsSent, _Mapping]] = ..., more: _Optional[_Iterable[_Union[ShadowMessage, _Mapping]]] = ...) -> None: ...
 
 class RunAccepted(_message.Message):
     __slots__ = ("job_ad", "user", "output_turns", "credentials")
@@ -894,6 +918,22 @@ class OutputsWait(_message.Message):
     BYTES_FIELD_NUMBER: _ClassVar[int]
     bytes: int
     def __init__(self, bytes: _Optional[int] = ...) -> None: ...
+
+class CommonInputsOffer(_message.Message):
+    __slots__ = ("digest", "bytes", "keep_s")
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    KEEP_S_FIELD_NUMBER: _ClassVar[int]
+    digest: str
+    bytes: int
+    keep_s: int
+    def __init__(self, digest: _Optional[str] = ..., bytes: _Optional[int] = ..., keep_s: _Optional[int] = ...) -> None: ...
+
+class CommonInputsSent(_message.Message):
+    __slots__ = ("whole",)
+    WHOLE_FIELD_NUMBER: _ClassVar[int]
+    whole: bool
+    def __init__(self, whole: _Optional[bool] = ...) -> None: ...
 
 class OutputTurn(_message.Message):
     __slots__ = ()
