@@ -55,6 +55,7 @@ def submit(pool: Pool, place: Path, count: int = 1, *commands: str) -> str:
         "output = out.$(Cluster).$(Process)",
         "log = log.$(Cluster)",
         "request_memory = 1",
+        'transfer_output_files = ""',
         *commands,
         f"queue {count}",
     ]
@@ -65,7 +66,7 @@ def submit(pool: Pool, place: Path, count: int = 1, *commands: str) -> str:
 def wait(pool: Pool, place: Path, cluster: str) -> str:
     """Let the jobs of a cluster end; their event log."""
     (place / f"end.{cluster}").touch()
-    pool.run("wait", f"log.{cluster}", cwd=place)
+    pool.run("wait", "-wait", "60", f"log.{cluster}", cwd=place)
     log = place / f"log.{cluster}"
     pool.until("the log has all", lambda: log.read_text().count("Job terminated.") == log.read_text().count("000 ("))
     return log.read_text()

@@ -85,16 +85,16 @@ def _place(source: Path, target: int, identity: Identity, linked: bool) -> None:
                 finally:
                     os.close(below)
             else:
-                _place_file(entry.path, entry.name, target, identity, linked)
+                _place_file(Path(entry.path), entry.name, target, identity, linked)
 
 
-def _place_file(source: str, name: str, target: int, identity: Identity, linked: bool) -> None:
+def _place_file(source: Path, name: str, target: int, identity: Identity, linked: bool) -> None:
     with rights_of(identity), contextlib.suppress(FileNotFoundError):
         os.unlink(name, dir_fd=target)
-    mode = stat.S_IMODE(os.stat(source).st_mode)
+    mode = stat.S_IMODE(source.stat().st_mode)
     if linked and mode & 0o004:
         with contextlib.suppress(OSError):  # another file system, or too many links: a copy
-            os.chmod(source, 0o444 | mode & 0o111)
+            source.chmod(0o444 | mode & 0o111)
             os.link(source, name, dst_dir_fd=target, follow_symlinks=False)
             return
     reading = os.open(source, os.O_RDONLY)
