@@ -1,4 +1,4 @@
-"""Input files that a job has in common with others: what they are now, and the plans of the two parts of a transfer.
+"""The input files that a job has in common with others: what they are now, and the plans of both parts of a transfer.
 
 A host that has them is not sent them again. It knows them by a digest of all that a transfer would find, so that a file
 that was changed, replaced or touched since is sent anew.
