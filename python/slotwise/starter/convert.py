@@ -93,7 +93,9 @@ def shadow_report(run_id: str, report: ToShadow) -> schedd_pb2.StarterMessage:
         case Update(pack):
             message.update.CopyFrom(common_pb2.AdBatch(pack=pack))
         case CommonInputsAnswer(what):
-            message.common.CopyFrom(schedd_pb2.CommonInputsAnswer(what=schedd_pb2.CommonInputsAnswer.What.Name(what.value)))
+            message.common.CopyFrom(
+                schedd_pb2.CommonInputsAnswer(what=schedd_pb2.CommonInputsAnswer.What.Name(what.value))
+            )
         case NeedInputs():
             message.need_input.CopyFrom(schedd_pb2.FileNeed(window=0))
         case Started(pid, scratch_dir, at, slot_properties):

@@ -213,9 +213,7 @@ class RunPart:
             await asyncio.wait([former])
         key, identity = self._key, self._run.job.identity
         linked = (
-            not self._shared.copies_only
-            and self._run.job.choice.runtime == NONE
-            and common_store.may_link(identity)
+            not self._shared.copies_only and self._run.job.choice.runtime == NONE and common_store.may_link(identity)
         )
         work = partial(common_store.place, source, self._run.assignment.directory.scratch, identity, linked=linked)
         try:
