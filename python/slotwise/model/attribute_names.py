@@ -39,7 +39,8 @@ KNOWN: frozenset[str] = frozenset(
     FileSystemDomain FirstJobMatchDate FlockedJobs GceAuthFile GceImage GceJsonFile GceMachineType GceMetadata
     GceMetadataFile GcePreemptible GlobalJobId GPUsMaxCapability GPUsMinCapability GPUsMinMemory GPUsMinRuntime
     GridJobId GridJobStatus GridResource GridResourceUnavailableTime has_avx has_avx2 has_avx512dnni has_avx512dq
-    has_avx512f Has_sse4_1 Has_sse4_2 has_ssse3 HasContainer HasDocker HasDockerReason HasDockerURL
+    has_avx512f Has_sse4_1 Has_sse4_2 has_ssse3 HasCommonFilesTransfer HasContainer HasDocker
+    HasDockerReason HasDockerURL
     HasEncryptExecuteDirectory HasFileTransfer HasFileTransferPluginMethods HasJobDeferral HasPerFileEncryption
     HasReconnect HasRotationalScratch HasSandboxImage HasSelfCheckpointTransfers HasSIF HasSingularity HasSshd
     HasUserNamespaces HasVM HeldJobs HibernationLevel HibernationState HibernationSupportedStates HoldKillSig HoldReason

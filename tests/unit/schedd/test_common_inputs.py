@@ -33,7 +33,7 @@ def test_the_two_parts_are_the_whole(tmp_path: Path) -> None:
     assert found.size == len("big") + len("d/in")
     parts = [[piece.name for piece in input_pieces(part)] for part in (common_part(whole), own_part(whole, found))]
     assert parts == [["big", "d", "d/in"], ["own"]]
-    assert sorted(sum(parts, [])) == sorted(piece.name for piece in input_pieces(whole))
+    assert sorted([*parts[0], *parts[1]]) == sorted(piece.name for piece in input_pieces(whole))
 
 
 def test_a_digest_is_of_one_state_one_user_and_one_cluster_or_dag(tmp_path: Path) -> None:

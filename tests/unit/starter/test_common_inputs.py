@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from slotwise.execution.keeper_spec import Identity
 from slotwise.starter.transfer import common_store
 from slotwise.starter.transfer.sharing import Left, Sharing, Turn
@@ -58,7 +59,20 @@ def test_no_two_are_sent_a_set_at_once_and_nobody_waits_for_nobody(steps: list[t
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
     """A set as it was received."""
-    place = common_store.make(tmp_path, "set")
+    return received(tmp_path)
+
+
+@pytest.fixture
+def reachable() -> Iterator[Path]:
+    """A directory that other accounts reach."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as made:
+        Path(made).chmod(0o755)
+        yield Path(made)
+
+
+def received(execute: Path) -> Path:
+    """A set as it was received below ``execute``."""
+    place = common_store.make(execute, "set")
     (place / "d" / "e").mkdir(parents=True)
     for name, mode in (("big", 0o644), ("run", 0o755), ("d/e/secret", 0o600)):
         (place / name).write_text(name)
@@ -78,12 +92,9 @@ def test_copies_are_the_jobs_own(source: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root: to be another account")
-def test_links_are_for_reading_and_what_is_private_is_copied(source: Path, tmp_path: Path) -> None:
-    scratch = tmp_path / "scratch"
+def test_links_are_for_reading_and_what_is_private_is_copied(reachable: Path) -> None:
+    source, scratch = received(reachable), reachable / "scratch"
     scratch.mkdir()
-    for path in (*tmp_path.parents, tmp_path):
-        if path.stat().st_mode & 0o001 == 0:
-            pytest.skip("another account cannot reach the directory of the tests")
     os.chown(scratch, 65534, 65534)
     job = Identity(uid=65534, gid=65534)
     assert common_store.may_link(job) and not common_store.may_link(Identity(uid=0, gid=0))

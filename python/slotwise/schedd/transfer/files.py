@@ -225,7 +225,7 @@ def check_iwd(iwd: str) -> None:
 
 
 def sources(plan: FilePlan) -> Iterator[tuple[str, str, bool]]:
-    """What is sent of the owner's files: (path at the access point, name in the sandbox, whether it is the executable)."""
+    """What is sent of the owner's files: (path here, name in the sandbox, whether it is the executable)."""
     if plan.executable:
         yield os.path.join(plan.iwd, plan.executable), os.path.basename(plan.executable), True
     if not is_null(plan.stdin):

@@ -73,6 +73,8 @@ class Enforcement(Struct, frozen=True):
             "HasPidNamespaces": self.pid_namespace,
             "HasUserSwitch": self.root,
             "HasEncryptExecuteDirectory": self.encrypts,
+            # HTCondor's number of the second way to share them.
+            "HasCommonFilesTransfer": 2,
             "EnforcementGaps": [*self.gaps, *self.runtime_gaps],
             **self.java,
         }
