@@ -61,6 +61,7 @@ class Starter:
         require_encryption(settings, volumes)
         self._host.machine.apply_settings(settings, enforcement)
         self._host.disks.settings = settings
+        self._host.common.copies_only = settings.copies_common
         await self._host.machine.look_for_plugins()
         await self._host.machine.look_for_runtimes()
         await look_for_java(self._host.machine)

@@ -16,25 +16,43 @@ from slotwise.starter.transfer import common_store
 from slotwise.starter.transfer.sharing import Left, Sharing, Turn
 
 
+def _ask(sharing: Sharing, key: str, run: str, size: int = 0) -> Turn:
+    turn = sharing.ask(key, run, size, 1000)
+    assert turn is not None
+    return turn
+
+
+def test_sets_take_half_of_the_room_at_most_and_waiting_for_one_takes_none() -> None:
+    sharing = Sharing()
+    assert _ask(sharing, "a", "1", 300) is Turn.SEND
+    assert sharing.ask("b", "2", 300, 1000) is None, "600 of 1000, while nothing has come"
+    assert _ask(sharing, "b", "2", 200) is Turn.SEND
+    assert sharing.ask("a", "3", 300, 400) is Turn.WAIT, "it is coming"
+    sharing.arrived("a", "1")
+    sharing.arrived("b", "2")
+    assert sharing.ask("c", "4", 1, 500) is None and sharing.ask("c", "4", 1, 502) is Turn.SEND
+    assert sharing.ask("d", "5", -1, 1000) is None
+
+
 def test_one_is_sent_a_set_and_the_others_have_it_then() -> None:
     sharing = Sharing()
-    assert [sharing.ask("set", run) for run in "abc"] == [Turn.SEND, Turn.WAIT, Turn.WAIT]
-    assert sharing.ask("other", "d") is Turn.SEND
+    assert [_ask(sharing, "set", run) for run in "abc"] == [Turn.SEND, Turn.WAIT, Turn.WAIT]
+    assert _ask(sharing, "other", "d") is Turn.SEND
     assert sharing.arrived("set", "a") == ["b", "c"]
-    assert sharing.ask("set", "e") is Turn.PLACE
+    assert _ask(sharing, "set", "e") is Turn.PLACE
     assert [sharing.leave("set", run) for run in "abc"] == [Left()] * 3
     assert not sharing.drop("set") and sharing.leave("set", "e") == Left(idle=True)
-    assert sharing.idle() == ["set"] and sharing.drop("set") and sharing.ask("set", "f") is Turn.SEND
+    assert sharing.idle() == ["set"] and sharing.drop("set") and _ask(sharing, "set", "f") is Turn.SEND
 
 
 def test_the_next_is_sent_what_failed_for_the_first() -> None:
     sharing = Sharing()
     for run in "abc":
-        sharing.ask("set", run)
+        _ask(sharing, "set", run)
     assert sharing.leave("set", "b") == Left()
     assert sharing.leave("set", "a") == Left(next="c")
     assert sharing.arrived("set", "a") == [] and sharing.arrived("set", "c") == []
-    assert sharing.is_whole("set")
+    assert _ask(sharing, "set", "d") is Turn.PLACE
 
 
 @given(st.lists(st.tuples(st.sampled_from(["ask", "arrived", "leave"]), st.sampled_from("abcd")), max_size=40))
@@ -42,7 +60,7 @@ def test_no_two_are_sent_a_set_at_once_and_nobody_waits_for_nobody(steps: list[t
     sharing, doing = Sharing(), dict[str, str]()
     for step, run in steps:
         if step == "ask" and run not in doing:
-            doing[run] = sharing.ask("set", run).value
+            doing[run] = _ask(sharing, "set", run).value
         elif step == "arrived" and doing.get(run) == "send":
             doing[run] = "place"
             doing |= dict.fromkeys(sharing.arrived("set", run), "place")

@@ -54,9 +54,9 @@ async def recover(host: JobHost) -> None:
             _log.info("run %s ended while the starter was down: %s", run.run_id, fate)
             run.keeper.take_result()
         restored.append(run)
+    await loop.run_in_executor(None, host.common.clear)  # before the first run can be sent some
     for run in restored:  # all at once: a shadow takes a run that is not in the first list for lost
         host.link(run)
-    await loop.run_in_executor(None, host.common.clear)
     await host.sweep_runtimes()
     await loop.run_in_executor(None, _clear_groups, host, used)
     await loop.run_in_executor(None, _clear_volumes, host)

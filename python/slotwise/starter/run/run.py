@@ -275,11 +275,10 @@ class Run:
                     self.common.offered(message, encrypted=self.host.disks.encrypts(self.scratch))
             case CommonSent():
                 self.common.sent(message)
+            case InputsComplete() if self.common.is_placing:
+                self.begin(self._inputs_complete_when_placed(message))
             case InputsComplete():
-                if message.error:
-                    self.common.leave()
-                self.files.inputs_complete()
-                self.on(events.InputsDone(message.error, message.hold_code, message.hold_subcode))
+                self._inputs_complete(message)
             case CheckpointKept():
                 self._checkpoint_kept(message)
             case OutputTurnGiven():
@@ -333,6 +332,19 @@ class Run:
     def _resume_inputs(self) -> None:
         if self.state.phase in (Phase.OFFERED, Phase.PREPARING, Phase.INPUT):
             self.files.open_inbox(self.assignment.directory, self.job.identity)
+
+    async def _inputs_complete_when_placed(self, message: InputsComplete) -> None:
+        """A former stream of this run may have begun to put common inputs into its directory."""
+        inbox = self.files.inbox
+        await self.common.settle()
+        if self.files.inbox is inbox:  # each stream has its own
+            self._inputs_complete(message)
+
+    def _inputs_complete(self, message: InputsComplete) -> None:
+        if message.error:
+            self.common.leave()
+        self.files.inputs_complete()
+        self.on(events.InputsDone(message.error, message.hold_code, message.hold_subcode))
 
     def _take_input(self, piece: FilePiece) -> None:
         if self.executing:

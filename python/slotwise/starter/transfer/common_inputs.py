@@ -12,11 +12,12 @@ import hashlib
 import itertools
 import logging
 import os
+import threading
 from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from slotwise.errors import SlotwiseError
+from slotwise.errors import SlotwiseError, UsageError
 from slotwise.execution.keeper_spec import Identity
 from slotwise.execution.launcher import remove_tree
 from slotwise.starter.job.assignment import Assignment
@@ -68,23 +69,18 @@ class CommonInputs:
 
     def ask(self, part: RunPart, key: str, size: int) -> Turn | None:
         """A run names a set; None when it has to get its own."""
-        if not self._sharing.is_whole(key) and not self._has_room(size):
+        try:
+            turn = self._sharing.ask(key, part.run_id, size, common_store.free_bytes(self._execute))
+        except OSError:
+            return None
+        if turn is None:  # what nobody uses makes way, for the next
+            for idle in self._sharing.idle():
+                self._expire(idle)
             return None
         if (timer := self._timers.pop(key, None)) is not None:
             timer.cancel()
         self._runs[part.run_id] = part
-        return self._sharing.ask(key, part.run_id)
-
-    def _has_room(self, size: int) -> bool:
-        """Whether a set leaves as much room as it takes; what nobody uses makes way, for the next."""
-        try:
-            if 2 * size <= common_store.free_bytes(self._execute):
-                return True
-        except OSError:
-            return False
-        for key in self._sharing.idle():
-            self._expire(key)
-        return False
+        return turn
 
     def new_place(self) -> Path:
         """A directory to receive a set in.
@@ -122,7 +118,12 @@ class CommonInputs:
 
     def discard(self, place: Path) -> None:
         """Remove a directory of a set, in the background."""
-        asyncio.get_running_loop().run_in_executor(None, remove_tree, place)
+        asyncio.get_running_loop().run_in_executor(None, _discard, place)
+
+
+def _discard(place: Path) -> None:
+    for problem in remove_tree(place):
+        _log.error("could not remove common input files: %s", problem)
 
 
 class RunPart:
@@ -132,12 +133,14 @@ class RunPart:
         self._run = run
         self._shared = shared
         self._key = ""
-        self._keep_s = 0
+        self._keep_s = self._size = 0
         self._place: Path | None = None
         self._inbox: Inbox | None = None
         #: What is received is the set, whether or not it can be written.
         self.receiving = False
         self._placing: asyncio.Task[None] | None = None
+        #: Set when what is put into the job's directory is not wanted there any more.
+        self._stop = threading.Event()
 
     @property
     def run_id(self) -> str:
@@ -155,7 +158,7 @@ class RunPart:
             self._say("gets its common input files as its own")
             self._answer(CommonAnswer.OWN)
             return
-        self._key, self._keep_s = key, offer.keep_s
+        self._key, self._keep_s, self._size = key, offer.keep_s, offer.bytes
         if turn is Turn.SEND:
             self.receive()
         elif turn is Turn.PLACE:
@@ -180,6 +183,8 @@ class RunPart:
         if self._inbox is None:
             return
         try:
+            if self._inbox.received + len(piece.data) > self._size:
+                raise UsageError(f"there are more of them than the {self._size} bytes that were offered")
             self._inbox.take(piece)
         except (OSError, SlotwiseError) as error:
             _log.warning("%s: cannot keep common input files (run %s): %s", self._job, self.run_id, error)
@@ -206,6 +211,7 @@ class RunPart:
     def place(self) -> None:
         """Put the set, which is whole, into the job's directory."""
         former, source = self._placing, self._shared.place_of(self._key)
+        self._stop = threading.Event()
         self._placing = asyncio.get_running_loop().create_task(self._put(source, former))
 
     async def _put(self, source: Path, former: asyncio.Task[None] | None) -> None:
@@ -215,7 +221,8 @@ class RunPart:
         linked = (
             not self._shared.copies_only and self._run.job.choice.runtime == NONE and common_store.may_link(identity)
         )
-        work = partial(common_store.place, source, self._run.assignment.directory.scratch, identity, linked=linked)
+        scratch, stop = self._run.assignment.directory.scratch, self._stop
+        work = partial(common_store.place, source, scratch, identity, linked=linked, stopped=stop.is_set)
         try:
             await asyncio.get_running_loop().run_in_executor(None, work)
         except (OSError, RecursionError) as error:
@@ -234,6 +241,7 @@ class RunPart:
     def leave(self) -> None:
         """The run is over, its stream broke, or its transfer failed: another may be sent the set."""
         self.receiving = False
+        self._stop.set()
         if self._inbox is not None:
             self._inbox.close()
             self._inbox = None
@@ -243,6 +251,11 @@ class RunPart:
         key, self._key = self._key, ""
         if key:
             self._shared.leave(key, self.run_id, self._keep_s)
+
+    @property
+    def is_placing(self) -> bool:
+        """Whether something is put into the job's directory at the moment."""
+        return self._placing is not None and not self._placing.done()
 
     async def settle(self) -> None:
         """Wait until nothing is put into the job's directory any more."""

@@ -11,6 +11,7 @@ import contextlib
 import errno
 import os
 import stat
+from collections.abc import Callable
 from pathlib import Path
 
 from slotwise.execution.keeper_spec import Identity
@@ -56,23 +57,26 @@ def may_link(identity: Identity) -> bool:
     return os.geteuid() == 0 and identity.uid not in (None, 0)
 
 
-def place(source: Path, scratch: Path, identity: Identity, *, linked: bool) -> None:
+def place(
+    source: Path, scratch: Path, identity: Identity, *, linked: bool, stopped: Callable[[], bool] = lambda: False
+) -> None:
     """Put a set into a job's directory; what has the name of a file there makes way. Blocks.
 
     Directories are made and opened with the job's rights, no link among them is followed: something of the job's own
-    may have run there already. Files that others could not read where they come from are copied always.
+    may have run there already. Files that others could not read where they come from are copied always. Once
+    ``stopped``, no further file is put there.
 
     :raises OSError: when something cannot be read, made or written.
     """
     with rights_of(identity):
         top = os.open(scratch, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        _place(source, top, identity, linked)
+        _place(source, top, identity, linked, stopped)
     finally:
         os.close(top)
 
 
-def _place(source: Path, target: int, identity: Identity, linked: bool) -> None:
+def _place(source: Path, target: int, identity: Identity, linked: bool, stopped: Callable[[], bool]) -> None:
     with os.scandir(source) as entries:
         for entry in sorted(entries, key=lambda e: e.name):
             if entry.is_dir(follow_symlinks=False):
@@ -81,10 +85,10 @@ def _place(source: Path, target: int, identity: Identity, linked: bool) -> None:
                         os.mkdir(entry.name, dir_fd=target)
                     below = os.open(entry.name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=target)
                 try:
-                    _place(Path(entry.path), below, identity, linked)
+                    _place(Path(entry.path), below, identity, linked, stopped)
                 finally:
                     os.close(below)
-            else:
+            elif not stopped():
                 _place_file(Path(entry.path), entry.name, target, identity, linked)
 
 

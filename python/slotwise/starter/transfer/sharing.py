@@ -22,6 +22,7 @@ class Turn(Enum):
 class _Set(Struct):
     """One set, by its key."""
 
+    size: int = 0
     whole: bool = False
     sender: str = ""
     waiting: list[str] = field(default_factory=list)
@@ -41,9 +42,20 @@ class Sharing:
     def __init__(self) -> None:
         self._sets: dict[str, _Set] = {}
 
-    def ask(self, key: str, run: str) -> Turn:
-        """A job names a set."""
-        found = self._sets.setdefault(key, _Set())
+    def ask(self, key: str, run: str, size: int, free: int) -> Turn | None:
+        """A job names a set; None: it has to get its own files, since there is no room for the set.
+
+        :param size: of the set, as it is offered, in bytes.
+        :param free: bytes that may still be written where sets are kept. All of them together take no more than half of
+            what would be free without them.
+        """
+        found = self._sets.get(key)
+        if found is None:
+            kept = sum(one.size for one in self._sets.values() if one.whole)
+            to_come = sum(one.size for one in self._sets.values() if not one.whole)
+            if size < 0 or 2 * (kept + to_come + size) > kept + free:
+                return None
+            found = self._sets[key] = _Set(size)
         if found.whole:
             found.users.add(run)
             return Turn.PLACE
@@ -81,11 +93,6 @@ class Sharing:
         if not found.sender:
             del self._sets[key]
         return Left(next=found.sender)
-
-    def is_whole(self, key: str) -> bool:
-        """Whether the set is here."""
-        found = self._sets.get(key)
-        return found is not None and found.whole
 
     def drop(self, key: str) -> bool:
         """Forget a set that no job has; False when one has it."""

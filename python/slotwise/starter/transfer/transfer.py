@@ -94,12 +94,19 @@ class Inbox:
             path.parent.mkdir(parents=True, exist_ok=True)
         mode = (piece.mode & 0o777) or 0o644
         flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-        if piece.offset == 0 and path.is_file() and not path.is_symlink() and path.stat().st_nlink > 1:
-            path.unlink()  # a common input file that other jobs have, too
+        if piece.offset == 0 and self._is_kept(path):
+            path.unlink()
         fd = open_path(path, flags | (os.O_TRUNC if piece.offset == 0 else 0), mode)
         self._open = (relative, fd)
         os.fchmod(fd, mode | 0o600)
         return fd
+
+    def _is_kept(self, path: Path) -> bool:
+        """Whether a file is there that is kept for other jobs, too, or was: it is not the job's to write."""
+        if not path.is_file() or path.is_symlink():
+            return False
+        state = path.stat()
+        return state.st_nlink > 1 or self._identity.uid not in (None, state.st_uid)
 
     def _close(self) -> None:
         if self._open is not None:
