@@ -1,10 +1,14 @@
-"""HTCondor's own condor_dagman on a pool that knows nothing of it: nothing is configured."""
+"""HTCondor's own condor_dagman on a pool with nothing configured for it, or with HTCondor's default written out."""
 
 from __future__ import annotations
 
 import os
 import subprocess
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 from tests.support.host import needs, programs
 from tests.support.pool import Pool
@@ -32,10 +36,18 @@ def ordinary_account() -> str:
     return "needs an account other than root's, whose jobs do not run on access points" if os.geteuid() == 0 else ""
 
 
+@pytest.fixture
+def not_in_tmp() -> Iterator[Path]:
+    """condor_dagman refuses DAGs whose log would be below /tmp."""
+    with tempfile.TemporaryDirectory(prefix="sw-", dir="/var/tmp", ignore_cleanup_errors=True) as directory:
+        yield Path(directory)
+
+
 @needs(programs("condor_submit_dag", "condor_dagman"), ordinary_account)
-def test_a_dag_runs_to_its_end(tmp_path: Path) -> None:
-    pool = Pool(tmp_path / "pool", "NUM_CPUS = 2\nNEGOTIATOR_INTERVAL = 1\n")
-    work = tmp_path / "work"
+@pytest.mark.parametrize("said", ["", "DAGMAN_USE_DIRECT_SUBMIT = True\n"], ids=["nothing", "HTCondor's default"])
+def test_a_dag_runs_to_its_end(not_in_tmp: Path, said: str) -> None:
+    pool = Pool(not_in_tmp / "pool", f"NUM_CPUS = 2\nNEGOTIATOR_INTERVAL = 1\n{said}")
+    work = not_in_tmp / "work"
     work.mkdir()
     (work / "x.dag").write_text(DAG)
     (work / "node.sub").write_text(NODE)

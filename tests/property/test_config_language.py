@@ -59,7 +59,7 @@ def test_random_texts_mean_the_same_to_the_reference(seed: int) -> None:
 #: A default with a random number in it, and those that we have defaults of our own for.
 _OTHERS = {
     "PERIODIC_CHECKPOINT", "MODIFY_REQUEST_EXPR_REQUESTDISK", "CLAIM_PARTITIONABLE_LEFTOVERS", "SINGULARITY",
-    "LIBVIRT_XML_SCRIPT", "FILE_TRANSFER_DISK_LOAD_THROTTLE", "SINGULARITY_USE_LAUNCHER", "DAGMAN_USE_DIRECT_SUBMIT",
+    "LIBVIRT_XML_SCRIPT", "FILE_TRANSFER_DISK_LOAD_THROTTLE", "SINGULARITY_USE_LAUNCHER",
     "DAGMAN_CONDOR_SUBMIT_EXE", "DAGMAN_CONDOR_RM_EXE",
 }  # fmt: skip
 

@@ -177,6 +177,7 @@ RULES: tuple[Rule, ...] = (
     _service("DAGMAN_LOG_ON_NFS_IS_ERROR", "refuses no log"),
     _service("DAGMAN_PRODUCE_JOB_CREDENTIALS", "has no effect: nodes use the credentials that are stored", off=_TRUE),
     _service("MAX_DAGMAN_LOG", "bounds no log: X.dagman.out grows", off=("0",)),
+    _none("DAGMAN_USE_DIRECT_SUBMIT", "changes nothing: HTCondor's condor_dagman submits the jobs of nodes by a command here"),
     _none("DAGMAN_(ABORT_ON_SCARY_SUBMIT|AGGRESSIVE_SUBMIT|AVOID_SLASH_TMP|DEBUG_CACHE_(ENABLE|SIZE)|DEBUG_PARSE_TIMING|DISABLE_PORT|REMOVE_TEMP_SUBMIT_FILES|USE_SHARED_PORT)", "is for HTCondor's condor_dagman, which reads it itself"),
     _service("KBDD(_.*)?|MAX_KBDD_LOG", "has no effect: the startd watches the keyboard itself"),
     _service("STARTD_REBOOT_COMMAND", "runs no script"),

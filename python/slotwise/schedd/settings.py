@@ -330,7 +330,6 @@ def _local(config: Config, execute: Path, cool_down: CoolDown) -> LocalSettings:
         dagman=dags.environment(
             config.get_str("DAGMAN_CONDOR_SUBMIT_EXE") or _own_command("condor_submit"),
             config.get_str("DAGMAN_CONDOR_RM_EXE") or _own_command("condor_rm"),
-            direct=config.get_bool("DAGMAN_USE_DIRECT_SUBMIT"),
         ),
     )
 

@@ -34,7 +34,7 @@ def test_condor_dagman_is_told_its_name_once() -> None:
 
 
 def test_the_environment_has_commands_that_there_are() -> None:
-    assert dags.environment("/c/condor_submit", "", direct=False) == {
+    assert dags.environment("/c/condor_submit", "") == {
         "_CONDOR_DAGMAN_USE_DIRECT_SUBMIT": "False",
         "_CONDOR_LOG": ".",
         "_CONDOR_DAGMAN_CONDOR_SUBMIT_EXE": "/c/condor_submit",

@@ -41,13 +41,13 @@ def with_batch_name(arguments: Sequence[str], name: object) -> list[str]:
     return [*arguments, *(() if known or not isinstance(name, str) or not name else ("-Batch-Name", name))]
 
 
-def environment(submit: str, remove: str, *, direct: bool) -> dict[str, str]:
+def environment(submit: str, remove: str) -> dict[str, str]:
     """The environment by which condor_dagman submits and removes jobs with these commands ("": its own defaults).
 
-    ``direct``: DAGMAN_USE_DIRECT_SUBMIT; it would speak to the schedd in HTCondor's protocol. Its directory for logs is
-    that of the job: LOG may be none, or the daemons' alone.
+    Without them it would speak to the schedd in HTCondor's protocol, whatever DAGMAN_USE_DIRECT_SUBMIT says. Its
+    directory for logs is that of the job: LOG may be none, or the daemons' alone.
     """
-    found = {"_CONDOR_DAGMAN_USE_DIRECT_SUBMIT": str(direct), "_CONDOR_LOG": "."}
+    found = {"_CONDOR_DAGMAN_USE_DIRECT_SUBMIT": "False", "_CONDOR_LOG": "."}
     if submit:
         found["_CONDOR_DAGMAN_CONDOR_SUBMIT_EXE"] = submit
     if remove:
