@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -22,6 +23,8 @@ from slotwise.config import load
 from slotwise.config.classad_host import take_over
 from slotwise.matchmaking.engine import Accounting, Engine, Knobs, read_long
 from slotwise.matchmaking.snapshot import CycleInput
+
+from tests.support import host
 
 NOW = 1_800_000_000
 SLOT = """Name = "slot1@h"
@@ -200,3 +203,31 @@ def test_a_thread_that_runs_a_command_leaves_the_maps_of_others_alone() -> None:
     finally:
         answer_in_thread(None)
     assert value('userMap("own", "ann")') == "everyones"
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [("mode", "everybody may write"), ("pipe", "is not a file"), ("directory", "Is a directory"), ("own", "")],
+)
+def test_a_map_that_others_write_is_told_and_what_is_no_file_is_not_waited_for(
+    tmp_path: Path, how: str, said: str
+) -> None:
+    file = tmp_path / "map"
+    if how == "pipe":
+        os.mkfifo(file)
+    elif how == "directory":
+        file.mkdir()
+    else:
+        file.write_text("* ann bio\n")
+        file.chmod(0o646 if how == "mode" else 0o644)
+    doubts = configured(tmp_path, f"SCHEDD_CLASSAD_USER_MAP_NAMES = groups\nCLASSAD_USER_MAPFILE_groups = {file}\n")
+    assert all(said in doubt for doubt in doubts) and bool(doubts) == bool(said)
+
+
+@host.needs(host.root)
+def test_a_map_of_another_account_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "map"
+    file.write_text("* ann bio\n")
+    os.chown(file, 12345, 12345)
+    doubts = configured(tmp_path, f"SCHEDD_CLASSAD_USER_MAP_NAMES = groups\nCLASSAD_USER_MAPFILE_groups = {file}\n")
+    assert doubts == [f"user map groups: uid 12345 owns {file}, and decides what it says of all users"]

@@ -7,7 +7,9 @@ Rules: manual, "<SUBSYS>_CLASSAD_USER_MAP_NAMES" and the two after it, and "The 
 
 from __future__ import annotations
 
+import os
 import re
+import stat
 from pathlib import Path
 
 from slotwise.classad import define_user_map
@@ -49,10 +51,20 @@ def _text_of(config: Config, name: str, doubts: list[str]) -> bytes | None:
 
 def _read(file: Path, doubts: list[str], name: str, *, deep: bool = True) -> bytes:
     try:
-        text = file.read_bytes()
+        # A named pipe would be waited for.
+        with open(file, "rb", opener=lambda path, flags: os.open(path, flags | os.O_NONBLOCK)) as opened:
+            about = os.fstat(opened.fileno())
+            if not stat.S_ISREG(about.st_mode):
+                doubts.append(f"user map {name}: {file} is not a file")
+                return b""
+            text = opened.read()
     except OSError as error:
         doubts.append(f"user map {name}: cannot read {file}: {error.strerror}")
         return b""
+    if about.st_uid not in (0, *os.getresuid()):
+        doubts.append(f"user map {name}: uid {about.st_uid} owns {file}, and decides what it says of all users")
+    elif about.st_mode & stat.S_IWOTH:
+        doubts.append(f"user map {name}: everybody may write to {file}, and decides what it says (chmod o-w)")
     return _included(text, file.parent, doubts, name) if deep else text
 
 
