@@ -316,6 +316,7 @@ class Player:
         for pattern, text in mask:
             lines = [re.sub(pattern, text, line) for line in lines]
         self._views.append(lines)
+        (self._work.parent / "seen").touch()  # what a job may wait for, so that it is the same one that is seen
 
     # ----------------------------------------------------------------------------------------------------- what is seen
 
