@@ -31,6 +31,7 @@ from slotwise.starter.run import actions, events
 from slotwise.starter.run.lifecycle import step
 from slotwise.starter.run.run import Run
 from slotwise.starter.run.states import Phase, RunState
+from slotwise.starter.transfer.common_inputs import CommonInputs
 
 from tests.support.set_clock import SetClock
 
@@ -69,7 +70,7 @@ def host_of(tmp_path: Path) -> Any:
     posted: list[Any] = []
     return SimpleNamespace(
         clock=SetClock(), machine=SimpleNamespace(settings=settings), disks=Disks(), runs={}, posted=posted,
-        lease=tmp_path / "lease",
+        lease=tmp_path / "lease", common=CommonInputs(tmp_path),
         startd=SimpleNamespace(listening=True, report=lambda run_id, report: posted.append(report)),
     )  # fmt: skip
 
