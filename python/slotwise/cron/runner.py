@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from slotwise.cron.jobs import CronJob, CronRules, Mode
 from slotwise.cron.output import Output, Reader
-from slotwise.daemon import own_programs, tasks
+from slotwise.daemon import children, own_programs, tasks
 from slotwise.daemon.privileges import as_daemon_account
 from slotwise.daemon.spawn import program
 
@@ -156,7 +156,7 @@ class CronRunner:
             self._running.pop(key, None)
             reading.cancel()
             if process.returncode is None:
-                await asyncio.shield(_end(process))
+                await asyncio.shield(children.end_group(process, _PATIENCE_S))
             # Processes that it left running may hold its output open; asyncio has no other way to let go of it.
             process._transport.close()  # type: ignore[attr-defined]
 
@@ -178,8 +178,7 @@ class CronRunner:
     def _signal(self, key: str, number: signal.Signals) -> None:
         process = self._running.get(key)
         if process is not None and process.returncode is None:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, number)
+            children.signal_group(process.pid, number)
 
 
 async def _tail(stream: asyncio.StreamReader) -> str:
@@ -199,16 +198,3 @@ async def _to_the_end(process: asyncio.subprocess.Process, reading: asyncio.Futu
             return reading.result()[1]
         if over:
             return "(unknown: its output is still open in what it left running)"
-
-
-async def _end(process: asyncio.subprocess.Process) -> None:
-    """Send SIGTERM, and SIGKILL to what is left of its session's group."""
-    for number, patience_s in ((signal.SIGTERM, _PATIENCE_S), (signal.SIGKILL, None)):
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, number)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(patience_s):
-                await process.wait()
-                break
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)

@@ -6,7 +6,6 @@ all that it has started: when the run is killed, when it is over, and by the nex
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import logging
@@ -14,13 +13,13 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from slotwise.daemon import children
 from slotwise.daemon.spawn import as_account
 from slotwise.execution.keeper_spec import Identity
-from slotwise.execution.launcher import unwatch, watch_exit
 
 _log = logging.getLogger(__name__)
 
@@ -41,8 +40,6 @@ except OSError as error:
     sys.exit(f"{_UNSTARTED} {{words[0]}}: {{error.strerror}}")"""
 #: How long a killed program may take to be gone, seconds.
 _PATIENCE_S = 5.0
-#: Most bytes of a program's output and of its standard error that are heard, and bytes of one read.
-_MOST_SAID, _MOST_ERRORS, _READ = 4 * 1024 * 1024, 64 * 1024, 64 * 1024
 #: Most lines of standard error that go into the log, and characters of one.
 _MOST_LINES, _LONGEST = 100, 1000
 
@@ -88,71 +85,8 @@ async def call(
     :param given: its standard input.
     :raises OSError: when it cannot be started.
     """
-    process = await asyncio.create_subprocess_exec(
-        *words,
-        stdin=asyncio.subprocess.PIPE if given else asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        cwd=cwd,
-        env={**env, _ENTRY: str(control)},
-        start_new_session=True,
-    )
-    heard = bytearray(), bytearray()
-    try:
-        with _ended_with(process.pid), contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(limit_s):
-                await _conversation(process, given, heard)
-    finally:
-        status = await process.wait()  # killed, if whoever called it was cancelled
-    output, errors = (bytes(part).decode(errors="replace") for part in heard)
-    return Answer(status, output, errors)
-
-
-@contextlib.contextmanager
-def _ended_with(pid: int) -> Iterator[None]:
-    """Kill what a program has started when it ends itself, at the latest behind this block: such a process would keep
-    the pipes open that are listened to."""
-    watching: list[int] = []
-
-    def end() -> None:
-        while watching:
-            unwatch(watching.pop())
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(pid, signal.SIGKILL)
-
-    watch = watch_exit(pid, end)
-    if watch is None:
-        end()
-    else:
-        watching.append(watch)
-    try:
-        yield
-    finally:
-        end()
-
-
-async def _conversation(process: asyncio.subprocess.Process, given: bytes, heard: tuple[bytearray, bytearray]) -> None:
-    """Give a program its input, and take what it says: at most so much, and the rest is not listened to."""
-    await asyncio.gather(
-        _give(process, given),
-        _listen(process.stdout, heard[0], _MOST_SAID),
-        _listen(process.stderr, heard[1], _MOST_ERRORS),
-    )
-    await process.wait()
-
-
-async def _give(process: asyncio.subprocess.Process, given: bytes) -> None:
-    if process.stdin is None:
-        return
-    with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it need not read all, or anything
-        process.stdin.write(given)
-        await process.stdin.drain()
-    process.stdin.close()
-
-
-async def _listen(stream: asyncio.StreamReader | None, heard: bytearray, most: int) -> None:
-    while stream is not None and (data := await stream.read(_READ)):
-        heard += data[: most - len(heard)]
+    ended = await children.run(words, limit_s=limit_s, given=given, cwd=cwd, env={**env, _ENTRY: str(control)})
+    return Answer(ended.status, ended.output.decode(errors="replace"), ended.errors.decode(errors="replace"))
 
 
 def unstarted(answer: Answer) -> str:
@@ -168,7 +102,7 @@ def log_errors(who: str, answer: Answer) -> None:
     lines = [line for line in lines if line]
     for line in lines[:_MOST_LINES]:
         _log.log(level, "%s: %s", who, line if len(line) <= _LONGEST else f"{line[:_LONGEST]} ...")
-    if len(lines) > _MOST_LINES or len(answer.errors) >= _MOST_ERRORS:
+    if len(lines) > _MOST_LINES or len(answer.errors) >= children.MAX_ERRORS:
         _log.log(level, "%s: ... and more on standard error", who)
 
 

@@ -19,6 +19,7 @@ from typing import Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
+from slotwise.daemon import children
 from slotwise.daemon.containment import contained
 from slotwise.execution import launcher
 from slotwise.execution.keeper_spec import KeeperResult, Usage, read_lines, read_result, read_state, read_usage
@@ -163,7 +164,7 @@ class KeeperLink:
     def watch(self, pid: int) -> None:
         """Watch the keeper's process: its end counts even if it cannot report that."""
         if self.result is None and not self._closed:
-            self._watch = launcher.watch_exit(pid, self._gone)
+            self._watch = children.watch_exit(pid, self._gone)
             if self._watch is None:
                 self._gone()
 
@@ -174,7 +175,7 @@ class KeeperLink:
 
     def _unwatch(self) -> None:
         if self._watch is not None:
-            launcher.unwatch(self._watch)
+            children.unwatch(self._watch)
             self._watch = None
 
     def _gone(self) -> None:

@@ -288,19 +288,3 @@ def clear_group(version: int, group: Path, patience_s: float = 5.0) -> bool:
     """End all processes of a cgroup and remove it; True when it is gone. Blocks."""
     gone: bool = _native.keeper_clear_group(version, group, patience_s)
     return gone
-
-
-def watch_exit(pid: int, on_exit: Callable[[], None]) -> int | None:
-    """Call ``on_exit`` when process ``pid`` ends; returns a descriptor for :func:`unwatch`, None if it has ended."""
-    try:
-        fd = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return None
-    asyncio.get_running_loop().add_reader(fd, on_exit)
-    return fd
-
-
-def unwatch(fd: int) -> None:
-    """End a watch."""
-    asyncio.get_running_loop().remove_reader(fd)
-    os.close(fd)

@@ -7,11 +7,9 @@ turns. A mail that cannot be sent is logged and discarded.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
 import shutil
-import signal
 import smtplib
 import socket
 import ssl
@@ -19,6 +17,7 @@ import stat
 from collections import deque
 from collections.abc import Mapping
 
+from slotwise.daemon import children
 from slotwise.daemon.privileges import account, as_daemon_account
 from slotwise.daemon.spawn import program
 from slotwise.mail.message import Mail, ProgramCall, as_message, line_of, mail_call, sendmail_call
@@ -134,49 +133,21 @@ class Outbox:
         try:
             if who:
                 words = [*program(who), *words]
-            process = await asyncio.create_subprocess_exec(
-                *words,
-                cwd="/",
-                env=self._environment(),
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.STDOUT,
-                start_new_session=True,
+            ended = await children.run_command(
+                words, limit_s=_PATIENCE_S, given=call.text, cwd="/", env=self._environment()
             )
         except OSError as error:
             raise CannotSendError(f"could not start {call.words[0]}: {error.strerror or error}") from error
-        try:
-            async with asyncio.timeout(_PATIENCE_S):
-                said = await _talk(process, call.text)
-                status = await process.wait()
-        except TimeoutError:
-            raise CannotSendError(f"{call.words[0]} took longer than {_PATIENCE_S:.0f} s") from None
-        finally:
-            if process.returncode is None:
-                with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.killpg(process.pid, signal.SIGKILL)
-                await asyncio.shield(process.wait())
-        if status:
-            raise CannotSendError(f"{call.words[0]}: exit status {status}: {said}")
+        if ended.timed_out:
+            raise CannotSendError(f"{call.words[0]} took longer than {_PATIENCE_S:.0f} s")
+        if ended.status:
+            raise CannotSendError(f"{call.words[0]}: exit status {ended.status}: {line_of(ended.said[:_LOGGED])}")
 
     def _environment(self) -> dict[str, str]:
         who = account()
         name = who.name if who is not None else ""
         found = {"PATH": f"{self._path}:{_PLACES}", "LANG": "C.UTF-8"}
         return found | ({"LOGNAME": name, "USER": name} if name else {})
-
-
-async def _talk(process: asyncio.subprocess.Process, text: bytes) -> str:
-    """Give a program its input; returns the beginning of what it printed, in one line."""
-    assert process.stdin is not None and process.stdout is not None
-    with contextlib.suppress(ConnectionError):  # it need not read all: its exit status counts
-        process.stdin.write(text)
-        await process.stdin.drain()
-    process.stdin.close()
-    said = b""
-    while chunk := await process.stdout.read(4096):
-        said = (said + chunk)[:_LOGGED]
-    return line_of(said.decode(errors="replace").strip())
 
 
 def _send_by_smtp(mail: Mail, settings: MailSettings) -> None:

@@ -10,6 +10,7 @@ from pathlib import PurePath
 
 from slotwise.classad import ClassAd
 from slotwise.classad.long_form import long_form
+from slotwise.daemon import children
 from slotwise.errors import SlotwiseError
 from slotwise.rooster.rules import OWN_PROGRAM
 from slotwise.wire import wake_on_lan
@@ -35,24 +36,17 @@ async def wake(ad: ClassAd, command: Sequence[str]) -> bool:
 
 
 async def _run(ad: ClassAd, command: Sequence[str]) -> bool:
-    pipe = asyncio.subprocess.PIPE
     try:
-        process = await asyncio.create_subprocess_exec(
-            *command, stdin=pipe, stdout=pipe, stderr=asyncio.subprocess.STDOUT, start_new_session=True
-        )
+        given = long_form(ad).encode(errors="surrogateescape")
+        ended = await children.run_command(command, limit_s=_COMMAND_S, given=given)
     except OSError as error:
         _log.error("cannot run %s: %s", command[0], error)
         return False
-    try:
-        async with asyncio.timeout(_COMMAND_S):
-            said, _ = await process.communicate(long_form(ad).encode(errors="surrogateescape"))
-    except TimeoutError:
-        process.kill()
-        await process.wait()
+    if ended.timed_out:
         _log.error("%s for %s took longer than %g s", command[0], ad.get("Name"), _COMMAND_S)
         return False
-    for line in said.decode(errors="replace").splitlines()[:_MOST_LINES]:
+    for line in (ended.output + ended.errors).decode(errors="replace").splitlines()[:_MOST_LINES]:
         _log.info("%s: %s", command[0], line)
-    if process.returncode:
-        _log.error("%s for %s: exit status %d", command[0], ad.get("Name"), process.returncode)
-    return process.returncode == 0
+    if ended.status:
+        _log.error("%s for %s: exit status %d", command[0], ad.get("Name"), ended.status)
+    return ended.status == 0

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from slotwise.daemon import children
 from slotwise.daemon.privileges import as_daemon_account
 from slotwise.daemon.spawn import program
 from slotwise.startd.fetch.work import LONGEST
@@ -153,12 +154,12 @@ class Programs:
     async def _end(self, call_id: str, pid: int, child: asyncio.subprocess.Process | None, *, gently: bool) -> None:
         clock = asyncio.get_running_loop().time
         if gently and self._lives(call_id, pid, child):
-            _signal_group(pid, signal.SIGTERM)
+            children.signal_group(pid, signal.SIGTERM)
             deadline = clock() + _PATIENCE_S
             while self._lives(call_id, pid, child) and clock() < deadline:
                 await asyncio.sleep(_LOOK_S)
         if child is not None or self._lives(call_id, pid, child):
-            _signal_group(pid, signal.SIGKILL)
+            children.signal_group(pid, signal.SIGKILL)
         if child is not None:
             await child.wait()
 
@@ -176,8 +177,3 @@ class Programs:
                 return stream.read(LONGEST + 1)
         except OSError:
             return b""
-
-
-def _signal_group(pid: int, number: signal.Signals) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(pid, number)

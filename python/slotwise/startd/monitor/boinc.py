@@ -18,7 +18,7 @@ from pathlib import Path
 
 from slotwise.backoff import Backoff
 from slotwise.config import Config
-from slotwise.daemon import tasks
+from slotwise.daemon import children, tasks
 from slotwise.daemon.privileges import root_files
 from slotwise.daemon.spawn import as_account, program
 from slotwise.startd.journal import Journal
@@ -77,8 +77,7 @@ class Client:
         match self._journal.recall("filler"):
             case [int(pid), began] if started_at(pid) == began:
                 _log.info("killing the backfill client of the previous startd: %s", pid)
-                with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.killpg(pid, signal.SIGKILL)
+                children.signal_group(pid, signal.SIGKILL)
 
     async def _keep(self) -> None:
         """Run the client, and again when it exits while a slot wants it."""
@@ -136,8 +135,7 @@ class Client:
 
     def _signal(self, number: int) -> None:
         if self._process is not None:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._process.pid, number)
+            children.signal_group(self._process.pid, number)
 
 
 def started_at(pid: int) -> int:

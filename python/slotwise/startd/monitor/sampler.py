@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import shlex
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
 from slotwise.classad.evaluate import Value
 from slotwise.config import Config
-from slotwise.daemon import own_programs
+from slotwise.daemon import children, own_programs
 from slotwise.daemon.privileges import as_daemon_account
 from slotwise.errors import ConfigError
 from slotwise.model.slot import Activity
@@ -138,24 +137,18 @@ def run_inventory(tag: str, command: str) -> str:
     :raises ConfigError: when it fails.
     """
     try:
-        done = subprocess.run(
-            [*as_daemon_account(), *own_programs.to_run(shlex.split(command))],
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_INVENTORY_S,
-            check=True,
-            stdin=subprocess.DEVNULL,
-        )
-    except subprocess.CalledProcessError as error:
-        said = error.stderr.strip().splitlines()
-        what = f"exit status {error.returncode}" + (f", {said[-1]}" if said else "")
-    except subprocess.TimeoutExpired:
-        what = f"no end after {_INVENTORY_S} s"
+        words = [*as_daemon_account(), *own_programs.to_run(shlex.split(command))]
+        ended = children.run_command_blocking(words, limit_s=_INVENTORY_S)
     except (OSError, ValueError) as error:
         what = str(error)
     else:
-        return done.stdout
+        if ended.timed_out:
+            what = f"no end after {_INVENTORY_S} s"
+        elif ended.status == 0:
+            return ended.output.decode(errors="replace")
+        else:
+            said = ended.errors.decode(errors="replace").strip().splitlines()
+            what = f"exit status {ended.status}" + (f", {said[-1]}" if said else "")
     knob = f"MACHINE_RESOURCE_INVENTORY_{tag}"
     raise ConfigError(f"{knob}: {command} failed: {what}", hint="correct it, or remove the knob", key=knob)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from slotwise.classad.evaluate import Value
 from slotwise.config import Config
-from slotwise.daemon import tasks
+from slotwise.daemon import children, tasks
 from slotwise.daemon.containment import contained
 from slotwise.model.power import decision
 from slotwise.model.power.decision import Asleep, Awake, Clearing, Rules, Stage, Usage
@@ -28,6 +28,8 @@ _log = logging.getLogger(__name__)
 _ACKNOWLEDGE_S = 5.0
 #: How often slots whose jobs are leaving are checked.
 _LOOK_S = 0.2
+#: How long a command may take (seconds awake): some end when the machine wakes.
+_COMMAND_S = 600.0
 #: A machine whose clocks drift apart by this much was asleep (seconds).
 _SLEPT_S = 1.0
 #: A machine takes longer to shut down than to fall asleep.
@@ -245,15 +247,12 @@ def _asleep_so_far() -> float:
 async def _ran(command: tuple[str, ...]) -> bool:
     """Run a command to its end, which may come only when the machine wakes."""
     try:
-        process = await asyncio.create_subprocess_exec(
-            *command, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
-        )
-        said, _ = await process.communicate()
+        ended = await children.run_command(command, limit_s=_COMMAND_S)
     except OSError as error:
         _log.error("cannot run %s: %s", command[0], error)
         return False
-    if process.returncode:
-        _log.error(
-            "%s: exit status %d: %s", " ".join(command), process.returncode, said.decode(errors="replace")[-300:]
-        )
-    return process.returncode == 0
+    if ended.timed_out:
+        _log.error("%s took longer than %g s", " ".join(command), _COMMAND_S)
+    elif ended.status:
+        _log.error("%s: exit status %d: %s", " ".join(command), ended.status, ended.said[-300:])
+    return ended.status == 0

@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 import os
 import shutil
-import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from msgspec import Struct, field
 
 from slotwise.classad.stream import parse_ads
 from slotwise.config import Config
+from slotwise.daemon import children
 from slotwise.daemon.privileges import root_files
 from slotwise.daemon.program_trust import fault_for_root
 from slotwise.errors import SlotwiseError
@@ -162,15 +162,16 @@ def _words(path: Path) -> list[str]:
 def _answer(command: Sequence[str], *, quiet: bool = False) -> str | None:
     """What a program prints; None when it fails."""
     try:
-        done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=_ASK_S
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
+        ended = children.run_command_blocking(command, limit_s=_ASK_S)
+    except OSError as error:
         why = str(error)
     else:
-        if done.returncode == 0:
-            return done.stdout
-        why = f"exit status {done.returncode} {done.stderr.strip()[-200:]}"
+        if ended.timed_out:
+            why = f"no end after {_ASK_S} s"
+        elif ended.status == 0:
+            return ended.output.decode(errors="replace")
+        else:
+            why = f"exit status {ended.status} {ended.said[-200:]}"
     if not quiet:
         _log.error("cannot use %s: %s", " ".join(command), why)
     return None

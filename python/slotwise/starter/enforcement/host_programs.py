@@ -5,11 +5,13 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-import subprocess
 from pathlib import Path
 
+from slotwise.daemon import children
 from slotwise.errors import HostError
 
+#: How long a program may take, seconds.
+_LIMIT_S = 120
 _PATH = "/usr/sbin:/sbin:/usr/bin:/bin"
 #: Where udev listens when it runs; without it LVM has to make device files itself.
 _UDEV = Path("/run/udev/control")
@@ -43,18 +45,12 @@ def run(*command: str, data: bytes | None = None) -> str:
     if not _UDEV.exists():
         env["DM_DISABLE_UDEV"] = "1"
     try:
-        done = subprocess.run(
-            [path, *command[1:]],
-            capture_output=True,
-            timeout=120,
-            check=False,
-            input=data or b"",
-            env=env,
-        )
-    except subprocess.TimeoutExpired:
-        raise HostError(f"{' '.join(command)}: no answer in 120 s", errno=errno.ETIMEDOUT) from None
-    if done.returncode != 0:
-        words = (done.stderr or done.stdout).decode(errors="replace")
-        said = [line for line in words.splitlines() if line.strip()]
-        raise HostError(f"{' '.join(command)}: {said[-1].strip() if said else f'exit {done.returncode}'}")
-    return done.stdout.decode(errors="replace")
+        ended = children.run_command_blocking([path, *command[1:]], limit_s=_LIMIT_S, given=data or b"", env=env)
+    except OSError as error:
+        raise HostError(f"{command[0]}: {error.strerror}", errno=error.errno or 0) from None
+    if ended.timed_out:
+        raise HostError(f"{' '.join(command)}: no answer in {_LIMIT_S} s", errno=errno.ETIMEDOUT)
+    if ended.status != 0:
+        said = ended.said.splitlines()
+        raise HostError(f"{' '.join(command)}: {said[-1].strip() if said else f'exit {ended.status}'}")
+    return ended.output.decode(errors="replace")

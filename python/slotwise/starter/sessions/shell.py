@@ -6,7 +6,6 @@ Either side may have sent at most a window of bytes that the other has not used 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import fcntl
 import os
 import pty
@@ -21,6 +20,7 @@ from subprocess import Popen
 
 from msgspec import Struct
 
+from slotwise.daemon import children
 from slotwise.starter.messages import BytesTaken, OpenShell, Terminal, VisitData, VisitMessage
 from slotwise.starter.runtimes.runtime import Entrance
 from slotwise.starter.sessions import launch
@@ -201,8 +201,7 @@ class Shell:
 
     def _signal(self, number: signal.Signals) -> None:
         if self._process is not None and self._process.poll() is None:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._process.pid, number)
+            children.signal_group(self._process.pid, number)
 
 
 def _words(control: Path, entrance: Entrance, request: OpenShell) -> list[str]:

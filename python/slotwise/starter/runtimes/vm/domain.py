@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import uuid
 from collections.abc import Sequence
 from xml.etree import ElementTree
 from xml.sax.saxutils import escape, quoteattr
 
+from slotwise.daemon import children
 from slotwise.starter.runtimes.vm.machine import CRITICAL, Disk, Machine, MachineError
 from slotwise.starter.runtimes.vm.qemu_words import BY_KVM
 from slotwise.starter.runtimes.vm.rules import BRIDGE, USER, XEN
@@ -135,21 +135,16 @@ async def described_by(words: Sequence[str], job_ad: str, machine: Machine, righ
     :raises MachineError: when it fails.
     """
     given = f"{job_ad.rstrip()}\n" + "".join(f"{name} = {_quoted(value)}\n" for name, value in _extras(machine))
-    process = None
     try:
-        process = await asyncio.create_subprocess_exec(
-            *words, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
-        )
-        async with asyncio.timeout(_SCRIPT_S):
-            out, said = await process.communicate(given.encode())
-    except (OSError, TimeoutError) as error:
-        if process is not None:
-            process.kill()
-        raise MachineError(CRITICAL, f"LIBVIRT_XML_SCRIPT {words[0]}: {error or 'it takes too long'}") from None
-    if process.returncode != 0 or not out.strip():
-        detail = said.decode(errors="replace").strip()[-300:] or f"status {process.returncode}"
+        ended = await children.run(words, limit_s=_SCRIPT_S, given=given.encode())
+    except OSError as error:
+        raise MachineError(CRITICAL, f"LIBVIRT_XML_SCRIPT {words[0]}: {error}") from None
+    if ended.timed_out:
+        raise MachineError(CRITICAL, f"LIBVIRT_XML_SCRIPT {words[0]}: no end after {_SCRIPT_S:g} s")
+    if ended.status != 0 or not ended.output.strip():
+        detail = ended.errors.decode(errors="replace").strip()[-300:] or f"status {ended.status}"
         raise MachineError(CRITICAL, f"LIBVIRT_XML_SCRIPT {words[0]} writes no description: {detail}")
-    xml = with_identity(out.decode(errors="replace"), machine)
+    xml = with_identity(ended.output.decode(errors="replace"), machine)
     try:
         return with_rights(xml, rights) if rights else xml
     except ValueError as error:

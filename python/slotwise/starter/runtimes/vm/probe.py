@@ -7,7 +7,6 @@ import contextlib
 import os
 import pwd
 import shutil
-import signal
 import stat
 import sys
 import tempfile
@@ -18,6 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 import slotwise
+from slotwise.daemon import children
 from slotwise.execution.keeper_spec import Identity, Isolation
 from slotwise.starter.enforcement.privilege import read_small
 from slotwise.starter.runtimes.vm import probe_guest
@@ -171,14 +171,12 @@ async def _version(rules: VmRules, driver: str) -> str:
     if program is None:
         return ""
     try:
-        process = await asyncio.create_subprocess_exec(
-            program, "--version", stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
-        )
-        async with asyncio.timeout(_PROBE_S):
-            out, _ = await process.communicate()
-    except (OSError, TimeoutError):
+        ended = await children.run([program, "--version"], limit_s=_PROBE_S)
+    except OSError:
         return ""
-    first = out.decode(errors="replace").partition("\n")[0].strip()
+    if ended.timed_out:
+        return ""
+    first = ended.output.decode(errors="replace").partition("\n")[0].strip()
     return f"libvirt {first}" if driver == LIBVIRT else first
 
 
@@ -242,35 +240,19 @@ async def _run(plan: SupervisorPlan, account: Identity, patience_s: float) -> st
     """Run a supervisor to its end; why it failed, empty when it did not."""
     environment = {"PATH": "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin", "HOME": plan.scratch}
     try:
-        process = await asyncio.create_subprocess_exec(
-            *supervisor_words(plan, account),
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.PIPE,
-            cwd=plan.scratch,
-            env=environment,
-            # It changes its account itself: for a child of another account this process, whose threads are many, is
-            # copied, and a copy may crash before it has become the program.
-            start_new_session=True,
-        )
+        words = supervisor_words(plan, account)
+        ended = await children.run(words, limit_s=patience_s, cwd=plan.scratch, env=environment)
     except OSError as error:
         return f"its supervisor cannot be run: {error.strerror}"
-    try:
-        async with asyncio.timeout(patience_s):
-            _, said = await process.communicate()
-    except TimeoutError:
+    if ended.timed_out:
         return f"its machine did not end within {patience_s:.0f} s"
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        await process.wait()
-    if process.returncode == 0:
+    if ended.status == 0:
         return ""
     report = None
     with contextlib.suppress(OSError):
         report = decode_report(read_small(Path(plan.scratch) / REPORT, account, 65536))
-    words = report.detail if report is not None else said.decode(errors="replace").strip()[-500:]
-    return in_words(words) or f"its supervisor ended with status {process.returncode}"
+    detail = report.detail if report is not None else ended.errors.decode(errors="replace").strip()[-500:]
+    return in_words(detail) or f"its supervisor ended with status {ended.status}"
 
 
 def in_words(said: str) -> str:
