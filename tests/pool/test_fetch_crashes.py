@@ -120,7 +120,8 @@ def test_no_item_is_lost_or_done_twice(
     pool.until(f"all is done (seed {seed})", lambda: queue.count("done") == len(names), limit_s=2 * LIMIT_S)
     found = log(place)
     assert not [line for line in found if line.endswith("twice")], found
-    assert {name: found[f"{name} end"] for name in names} == dict.fromkeys(names, 1)
+    ended = {name: found[f"{name} end"] for name in names}
+    assert ended == dict.fromkeys(names, 1), _story(pool, place, queue, [n for n in names if ended[n] != 1])
     assert {item.name: item.done for item in queue.items.values()} == dict.fromkeys(names, 1)
     pool.until("every end is in its log", lambda: all(log_of(place, name)["005"] for name in names))
     for name in names:
@@ -142,3 +143,9 @@ def kill_hooks(place: Path) -> None:
                 os.kill(int(process.name), signal.SIGKILL)
             except ProcessLookupError:
                 continue
+
+
+def _story(pool: Pool, place: Path, queue: WorkQueue, names: list[str]) -> str:
+    """What became of items: their codes, their logs, and what the starter said."""
+    logs = [f"{name}: codes {queue.items[name].codes}\n{(place / f'jobs/{name}.ulog').read_text()}" for name in names]
+    return "\n".join([*logs, (pool.home.log / "StarterLog").read_text(errors="replace")[-20_000:]])

@@ -6,11 +6,10 @@ daemons and one for each subsystem. HTCondor: condor_config_val -set, -unset, -r
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 
-from slotwise import durable_files
+from slotwise import whole_file
 from slotwise.errors import ConfigError
 from slotwise.home import PoolHome
 
@@ -76,13 +75,8 @@ def change(home: PoolHome, subsystem: str | None, name: str, value: str | None, 
 def put_back(home: PoolHome, subsystem: str | None, text: str, *, runtime: bool) -> None:
     """Write the whole file of settings."""
     path = settings_file(home, subsystem, runtime=runtime)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.chmod(0o644)  # as other files of a configuration: tools of all users read them
-    if runtime:
-        temporary.replace(path)
-    else:
-        durable_files.replace(temporary, path)
+    # As other files of a configuration: tools of all users read them.
+    whole_file.write(path, text, mode=0o644, exact=True, lasts=not runtime)
 
 
 def forget_runtime(home: PoolHome) -> None:

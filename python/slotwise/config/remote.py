@@ -14,7 +14,7 @@ import stat
 from collections.abc import Callable
 from pathlib import Path
 
-from slotwise import durable_files, ids
+from slotwise import whole_file
 from slotwise.config.view import Config
 from slotwise.errors import ConfigError, DeniedError
 
@@ -147,15 +147,9 @@ def _require_few(count: int) -> None:
 
 
 def _replace(path: Path, text: str) -> None:
-    partial = path.with_name(f"{path.name}.{ids.secret(64)}.tmp")
     try:
-        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-            stream.write(text)
-            os.fchmod(descriptor, 0o644)
-        durable_files.replace(partial, path)
+        whole_file.write(path, text, mode=0o644, exact=True)
     except OSError as error:
-        partial.unlink(missing_ok=True)
         raise ConfigError(f"{path} cannot be written: {error.strerror}", key="PERSISTENT_CONFIG_DIR") from None
 
 

@@ -11,7 +11,7 @@ import os
 import stat
 from pathlib import Path
 
-from slotwise import durable_files
+from slotwise import whole_file
 from slotwise.config import persistent
 from slotwise.errors import ConfigError
 from slotwise.home import PoolHome
@@ -34,13 +34,7 @@ def record(home: PoolHome, root: Path) -> None:
     """Record ``root``, an absolute path, atomically."""
     path = file_of(home)
     persistent.make_directory(home)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.unlink(missing_ok=True)
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
-    with os.fdopen(descriptor, "wb") as stream:
-        os.fchmod(descriptor, 0o644)
-        stream.write(os.fsencode(root) + b"\n")
-    durable_files.replace(temporary, path)
+    whole_file.write(path, os.fsencode(root) + b"\n", mode=0o644, exact=True)
     _undotted(home).unlink(missing_ok=True)
 
 

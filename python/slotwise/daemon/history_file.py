@@ -18,6 +18,7 @@ from typing import BinaryIO
 
 from msgspec import Struct
 
+from slotwise import whole_file
 from slotwise.classad import ClassAd, parse_ads
 from slotwise.config import Config
 from slotwise.durable_files import synchronise
@@ -201,19 +202,8 @@ def write_per_job(directory: str, name: str, text: str) -> None:
     :raises OSError: when that is not possible.
     """
     place = Path(directory)
-    temporary = place / f".{name}.tmp"
-    temporary.unlink(missing_ok=True)
     mode = 0o640 if place.stat().st_mode & stat.S_ISGID else _MODE
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
-    try:
-        with open(descriptor, "wb") as stream:
-            os.fchmod(descriptor, mode)
-            stream.write(encoded(text))
-        temporary.rename(place / name)
-    except OSError:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        raise
+    whole_file.write(place / name, text, mode=mode, exact=True, lasts=False)
 
 
 def encoded(text: str) -> bytes:

@@ -5,10 +5,9 @@ All are the owner's of the home, root's where root runs the daemons: what decide
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
-from slotwise import durable_files, ids
+from slotwise import whole_file
 from slotwise.errors import UsageError
 from slotwise.home import PoolHome
 from slotwise.wire import authority
@@ -57,10 +56,5 @@ class HostTls:
                 return False
         except (OSError, UnicodeDecodeError):
             pass
-        partial = path.with_name(f".{path.name}.{ids.secret(64)}")
-        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
-        with os.fdopen(descriptor, "w") as stream:
-            os.fchmod(descriptor, 0o644)
-            stream.write(text)
-        durable_files.replace(partial, path)
+        whole_file.write(path, text, mode=0o644, exact=True)
         return True

@@ -15,6 +15,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from slotwise import whole_file
 from slotwise.daemon import privileges, process
 from slotwise.home import PoolHome
 
@@ -46,11 +47,10 @@ class StartProgress(Struct):
         self._written_at = now
         share = f", {done:,} of {of:,}" if of else ""
         path = _file(self.home, self.name)
-        partial = path.with_suffix(f".{os.getpid()}.new")
         with contextlib.suppress(OSError), privileges.root_files():
-            partial.write_text(json.dumps({"pid": os.getpid(), "doing": f"{text}{share}"}))
-            partial.chmod(0o644)  # as the address, for whoever waits for the daemon
-            partial.replace(path)
+            told = json.dumps({"pid": os.getpid(), "doing": f"{text}{share}"})
+            # As the address, for whoever waits for the daemon.
+            whole_file.write(path, told, mode=0o644, exact=True, lasts=False)
 
 
 def end(home: PoolHome, name: str) -> None:

@@ -6,7 +6,7 @@ import json
 import logging
 from pathlib import Path
 
-from slotwise import durable_files
+from slotwise import whole_file
 
 _log = logging.getLogger(__name__)
 
@@ -16,12 +16,7 @@ def save(path: Path, state: object, *, lasts: bool = True) -> None:
 
     :param lasts: it is there after a power cut, too; else the file says only what holds while the daemon runs.
     """
-    fresh = path.with_name(f"{path.name}.new")
     try:
-        fresh.write_text(json.dumps(state))
-        if lasts:
-            durable_files.replace(fresh, path)
-        else:
-            fresh.replace(path)
+        whole_file.write(path, json.dumps(state), lasts=lasts)
     except OSError as error:
         _log.error("could not write %s: %s", path, error)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from slotwise import whole_file
 from slotwise.client.event_log import EventLog
 from slotwise.dag import locate, orders, run_settings
 from slotwise.dag.locate import Place
@@ -34,9 +35,7 @@ def halt(place: Place, reason: str = "") -> None:
     _need_runner(place)
     path = place.beside("halt")
     try:
-        fresh = path.with_name(f".{path.name}.new")
-        fresh.write_text(f"{reason}\n" if reason else "")
-        fresh.replace(path)  # the runner reads it as soon as it is there
+        whole_file.write(path, f"{reason}\n" if reason else "", lasts=False)  # the runner reads it at once
     except OSError as error:
         raise HostError(f"cannot make {path}: {error.strerror}") from None
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from slotwise import durable_files
+from slotwise import whole_file
 from slotwise.dag import leftovers, run_texts, status_file
 from slotwise.dag.acts import NodeStatus
 from slotwise.dag.run_texts import MetricsFacts
@@ -148,14 +148,10 @@ class RunFiles:
 
     def _write(self, name: str, text: str) -> None:
         path = self._dag.plan.directory / name
-        fresh = path.with_name(f"{path.name}.tmp")
         try:
-            fresh.write_text(text, encoding="utf-8", errors="surrogateescape")
-            durable_files.replace(fresh, path)
+            whole_file.write(path, text)
         except OSError as error:
             self._dag.log.write(f"ERROR: cannot write {path}: {error.strerror}")
-            with contextlib.suppress(OSError):
-                fresh.unlink()
 
 
 def _created() -> str:

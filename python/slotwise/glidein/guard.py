@@ -19,6 +19,7 @@ from pathlib import Path
 
 import grpc
 
+from slotwise import whole_file
 from slotwise.config import load
 from slotwise.daemon import lock, process
 from slotwise.errors import ConfigError, DeniedError, SlotwiseError
@@ -90,9 +91,7 @@ class Guard:
     def _write(self) -> None:
         """Write the configuration as the schedule is now; daemons read it whole or not at all."""
         self.home.root.mkdir(parents=True, exist_ok=True)
-        partial = self._config.with_suffix(".new")
-        partial.write_text(plan.configuration(self._order.settings, self._schedule))
-        partial.replace(self._config)
+        whole_file.write(self._config, plan.configuration(self._order.settings, self._schedule), lasts=False)
 
     def _require_place(self) -> None:
         """Fetch what the pool trusts, which shows that the token is good.

@@ -9,6 +9,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
+from slotwise import whole_file
 from slotwise.errors import PeerUnavailableError
 from slotwise.home import PoolHome
 from slotwise.model.knobs import Knobs
@@ -80,10 +81,8 @@ def address_file(home: PoolHome, daemon: str) -> Path:
 def publish(home: PoolHome, address: DaemonAddress) -> None:
     """Write the address file in one step, so that readers see all of it or the former one."""
     path = address_file(home, address.daemon)
-    partial = path.with_suffix(f".{address.pid}.new")
-    partial.write_text(json.dumps(asdict(address)) + "\n")
-    partial.chmod(0o644)  # users of the host find the daemon by it
-    partial.replace(path)
+    # Users of the host find the daemon by it.
+    whole_file.write(path, json.dumps(asdict(address)) + "\n", mode=0o644, exact=True, lasts=False)
 
 
 def lookup(home: PoolHome, daemon: str) -> DaemonAddress:

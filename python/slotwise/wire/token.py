@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from slotwise import durable_files, ids
+from slotwise import whole_file
 from slotwise.authorization.parts import PARTS_OF_NEGOTIATOR
 from slotwise.errors import DeniedError, UnauthenticatedError
 from slotwise.home import PoolHome
@@ -123,14 +123,11 @@ def write_secret(path: Path, text: str) -> None:
 
     Of root's it is the directory's owner's.
     """
-    partial = path.with_name(f".{path.name}.{ids.secret(64)}")
-    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "w") as stream:
-        stream.write(text)
+    with whole_file.replaced(path, 0o600) as stream:
+        stream.write(text.encode())
         above = os.lstat(path.parent)
         if os.geteuid() == 0 and above.st_uid != 0:  # what root writes among another's secrets is for that one
-            os.fchown(descriptor, above.st_uid, above.st_gid)
-    durable_files.replace(partial, path)
+            os.fchown(stream.fileno(), above.st_uid, above.st_gid)
 
 
 def require_private(path: Path) -> None:

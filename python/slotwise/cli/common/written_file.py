@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from slotwise import ids
+from slotwise import whole_file
 
 
 def write(path: Path, text: str, mode: int = 0o644) -> None:
@@ -32,17 +32,8 @@ def replaced(path: Path, mode: int = 0o644) -> Iterator[BinaryIO]:
         with stream:
             yield stream
         return
-    partial = path.with_name(f".{path.name[:200]}.{ids.secret(64)}")
-    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
-    try:
-        with os.fdopen(descriptor, "wb") as stream:
-            yield stream
-        partial.replace(path)
-    except BaseException as error:
-        partial.unlink(missing_ok=True)
-        if isinstance(error, OSError):
-            raise OSError(error.errno, error.strerror, str(path)) from None
-        raise
+    with whole_file.replaced(path, mode, lasts=False) as stream:
+        yield stream
 
 
 def _pipe(path: Path) -> BinaryIO | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -138,6 +140,10 @@ def _asked(kind: str, conditions: Sequence[str], parsed: Parsed, inv: Invocation
     return sorted(found, key=natural_key)
 
 
+#: Bytes of a job's ad that are looked at.
+_MOST_OF_AD = 1024 * 1024
+
+
 class Process(Struct, frozen=True):
     """A process of a job: which it is, the slot's name and the scratch directory that it was started with."""
 
@@ -145,6 +151,13 @@ class Process(Struct, frozen=True):
     slot: str
     scratch: str
     cwd: str
+    #: GlobalJobId of its job; empty where its ad cannot be read.
+    job: str = ""
+
+    def serves(self, slot: ClassAd) -> bool:
+        """Whether it belongs to the job of this slot: other pools of the host have slots of the same name."""
+        name = str(slot.get("Name")).partition("@")[0]
+        return self.slot == name and self.job in ("", slot.get("GlobalJobId"))
 
 
 def processes(proc: Path) -> Iterator[Process]:
@@ -159,16 +172,34 @@ def processes(proc: Path) -> Iterator[Process]:
             continue  # not the caller's, or gone
         found = dict(word.decode(errors="replace").split("=", 1) for word in words if b"=" in word)
         if "_CONDOR_SLOT" in found and "_CONDOR_SCRATCH_DIR" in found:
-            yield Process(int(entry.name), found["_CONDOR_SLOT"], found["_CONDOR_SCRATCH_DIR"], cwd)
+            job = _global_id(entry, found.get("_CONDOR_JOB_AD", ""))
+            yield Process(int(entry.name), found["_CONDOR_SLOT"], found["_CONDOR_SCRATCH_DIR"], cwd, job)
+
+
+def _global_id(process: Path, path: str) -> str:
+    """GlobalJobId of the job of a process, whose ad has this path where that process is; empty without one.
+
+    Any process may claim to be a job's: only a file is read, which nobody has to wait for, and so much of it.
+    """
+    if not path.startswith("/"):
+        return ""
+    try:
+        descriptor = os.open(process / "root" / path[1:], os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+        with open(descriptor, "rb") as stream:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                return ""
+            lines = stream.read(_MOST_OF_AD).decode(errors="replace").splitlines()
+    except OSError:
+        return ""
+    line = next((line for line in lines if line.startswith("GlobalJobId = ")), "")
+    return line.partition("=")[2].strip().strip('"')
 
 
 def _locate_jobs(slots: Sequence[ClassAd], found: Iterator[Process]) -> None:
     """Tell each slot the first process of its job, and that one's directory, where they can be seen."""
-    by_slot: dict[str, Process] = {}
-    for one in sorted(found, key=lambda one: one.pid):
-        by_slot.setdefault(one.slot, one)
+    known = sorted(found, key=lambda one: one.pid)
     for ad in slots:
-        process = by_slot.get(str(ad.get("Name")).partition("@")[0])
+        process = next((one for one in known if one.serves(ad)), None)
         if process is not None and "JobPid" not in ad:
             ad["JobPid"], ad["JobDir"] = process.pid, process.cwd
 

@@ -10,13 +10,12 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import secrets
 import stat
 from pathlib import Path
 
 from msgspec import Struct
 
-from slotwise import durable_files
+from slotwise import whole_file
 from slotwise.daemon import privileges
 from slotwise.errors import DeniedError, HostError, NotFoundError
 from slotwise.model.credential_names import USE, CredentialName
@@ -86,15 +85,10 @@ class CredentialStore:
         path = place / f"{name.stem}{ending}"
         if not path.exists() and len(os.listdir(place)) >= _FILES_MOST:
             raise DeniedError(f"{user} has {_FILES_MOST} files of credentials", hint="remove some")
-        fresh = place / f".{secrets.token_hex(8)}"
-        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        try:
-            with open(descriptor, "wb") as file:
-                file.write(data)
-            os.utime(fresh, (at, at))
-            durable_files.replace(fresh, path)
-        finally:
-            fresh.unlink(missing_ok=True)
+        with whole_file.replaced(path, 0o600) as file:
+            file.write(data)
+            file.flush()
+            os.utime(file.fileno(), (at, at))
 
     def has(self, user: str, name: CredentialName) -> bool:
         """Whether the token of a credential is there; cheap enough to be asked at each submission."""

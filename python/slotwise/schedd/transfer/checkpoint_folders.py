@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct, field
 
-from slotwise import durable_files
+from slotwise import whole_file
 from slotwise.daemon.host_faults import waited_out
 from slotwise.transfer import checkpoint_manifest
 
@@ -76,12 +76,7 @@ class CheckpointFolder(Struct, frozen=True):
             self.reject(number)
 
     def _write(self, name: str, data: bytes) -> None:
-        def write() -> None:
-            fresh = self.path / f".{name}.new"
-            fresh.write_bytes(data)
-            durable_files.replace(fresh, self.path / name)
-
-        waited_out(write)
+        waited_out(lambda: whole_file.write(self.path / name, data))
 
     def reject(self, number: int) -> None:
         """A checkpoint is not what it should be: no run begins with it any more."""

@@ -11,6 +11,7 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
+from slotwise import whole_file
 from slotwise.execution.job_view import SlotView
 from slotwise.starter.convert import decode_list, encode_list
 from slotwise.starter.messages import Leftover, RunList
@@ -74,6 +75,5 @@ class Leftovers:
             if not self._known and not self._repaired:
                 self._path.unlink(missing_ok=True)
                 return
-            fresh = self._path.with_suffix(".tmp")
-            fresh.write_bytes(encode_list(RunList((), tuple(self._known.values()), tuple(self._repaired))))
-            fresh.replace(self._path)
+            known = RunList((), tuple(self._known.values()), tuple(self._repaired))
+            whole_file.write(self._path, encode_list(known), lasts=False)

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from slotwise import whole_file
 from slotwise.daemon import tasks
 from slotwise.daemon.pause import pause
 from slotwise.starter.job.directories import RunDirectory
@@ -99,6 +100,4 @@ class CleanupRetry:
                 self._path.unlink(missing_ok=True)
                 return
             record = {run_id: (str(run.path), run.nested) for run_id, run in self._left.items()}
-            fresh = self._path.with_suffix(".tmp")
-            fresh.write_text(json.dumps(record))
-            fresh.replace(self._path)
+            whole_file.write(self._path, json.dumps(record), lasts=False)

@@ -18,6 +18,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from slotwise import whole_file
 from slotwise.clock import Clock
 from slotwise.execution.exit_status import UNABLE_TO_OPEN_OUTPUT, End, held
 from slotwise.execution.job_view import STDERR_NAME
@@ -251,10 +252,8 @@ class LiveOutput:
         """Write down where the streams are."""
         self._noted_at = self._clock.monotonic()
         kept = {name: [p.base, p.sent] for name, p in self._streams().items() if p.base is not None}
-        fresh = self._path().with_suffix(".new")
         with contextlib.suppress(OSError):
-            fresh.write_text(json.dumps(kept))
-            fresh.replace(self._path())
+            whole_file.write(self._path(), json.dumps(kept), lasts=False)
 
     def _recall(self) -> None:
         with contextlib.suppress(OSError, ValueError, TypeError):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import time
 from typing import TYPE_CHECKING
 
+from slotwise import whole_file
 from slotwise.cli.common.parser import Parser
 from slotwise.cli.jobs.dag import named, status
 from slotwise.dag import drawing, forecast
@@ -117,12 +117,7 @@ def _write(name: str, text: str, inv: Invocation) -> None:
     if name == "-":
         inv.out(text, end="")
         return
-    path = inv.path(name)
-    fresh = path.with_name(f".{path.name}.new")
     try:
-        fresh.write_text(text, errors="surrogateescape")
-        fresh.replace(path)
+        whole_file.write(inv.path(name), text, lasts=False)
     except OSError as error:
-        with contextlib.suppress(OSError):
-            fresh.unlink()
         raise HostError(f"cannot write {name}: {error.strerror}") from None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from slotwise import durable_files
+from slotwise import whole_file
 from slotwise.cli.common.parser import Parser
 from slotwise.cli.jobs.dag import named
 from slotwise.dag import control, leftovers, rescue_edits
@@ -118,10 +118,8 @@ def _in_rescue_file(do: Do, view: View, numbers: list[int], inv: Invocation) -> 
         raise HostError(f"cannot read {path}: {error.strerror}") from None
     made, changed = rescue_edits.skip(text, names) if do == Do.SKIP else rescue_edits.retry(text, names)
     if changed:
-        fresh = path.with_name(f"{path.name}.new")
         try:
-            fresh.write_text(made, errors="surrogateescape")
-            durable_files.replace(fresh, path)
+            whole_file.write(path, made)
         except OSError as error:
             raise HostError(f"cannot write {path}: {error.strerror}") from None
     for name in names:

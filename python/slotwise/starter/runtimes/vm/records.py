@@ -10,6 +10,8 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import asdict
 
+from slotwise import whole_file
+
 
 class VmRecord(Struct, frozen=True):
     """A machine: the name of its run's directory, its own, its memory, its address, and the libvirt that it is in."""
@@ -34,9 +36,7 @@ class VmRecords:
         :raises OSError: when the file system refuses.
         """
         self._directory.mkdir(mode=0o711, parents=True, exist_ok=True)
-        fresh = self._directory / f".{record.run}.new"
-        fresh.write_text(json.dumps(asdict(record)))
-        fresh.rename(self._directory / f"{record.run}.json")
+        whole_file.write(self._directory / f"{record.run}.json", json.dumps(asdict(record)), lasts=False)
 
     def remove(self, run: str) -> None:
         """The machine of a run is gone."""
