@@ -118,6 +118,30 @@ def test_machines_that_sleep_come_last_and_each_further_job_wakes_another(shell:
     assert slots_of("--config", "config") == ["slot1@awake", "slot1@c", "slot1@d"], "as the guide has it"
 
 
+def test_requests_that_have_grown_are_carved_as_they_are_now(shell: Shell) -> None:
+    """Amounts are expressions over what the job has used; jobs that used different amounts get different slots."""
+    machine = SLOT.format(at=1, host="m", cpus=8, memory=20_000) + "PartitionableSlot = true\nGPUs = 4\n"
+    shell.write("slots.ads", machine.replace('"Cpus Memory Disk"', '"Cpus Memory Disk GPUs"'))
+    used = "MemoryUsage = ((ResidentSetSize + 1023) / 1024)\nResidentSetSize = 3072000\n"
+    used += "DiskUsage = 2000\nCpusUsage = 2.5\n"
+    grown = {
+        "RequestMemory": "ifThenElse(MemoryUsage =!= undefined, MAX({MemoryUsage * 3/2, 1500}), 1500)",
+        "RequestDisk": "MAX({DiskUsage * 2, 50})",
+        "RequestCpus": "MAX({int(CpusUsage + 0.99), 1})",
+        "RequestGPUs": "ifThenElse(CpusUsage > 2, 2, 1)",
+    }
+    jobs = []
+    for cluster, more in ((1, used), (2, "")):
+        job = JOB.format(cluster=cluster, proc=0, owner="ann", memory=500)
+        asked = grown if more else {"RequestMemory": grown["RequestMemory"]}
+        lines = [line for line in job.splitlines() if line.partition(" ")[0] not in asked]
+        jobs.append("\n".join([*lines, *(f"{name} = {text}" for name, text in asked.items()), more]))
+    shell.write("jobs.ads", "\n\n".join(jobs))
+    carved = {match["job"]: match["carve"] for match in shell.json(negotiate, "--now", str(NOW))["matches"]}
+    assert carved["1.0"] == {"Cpus": 3, "Memory": 4608, "Disk": 4096, "GPUs": 2}, "4500 MB, in steps of 128"
+    assert (carved["2.0"]["Memory"], carved["2.0"]["Cpus"]) == (1536, 1)
+
+
 def test_later_cycles_carve_what_is_left(shell: Shell) -> None:
     machine = SLOT.format(at=1, host="m", cpus=8, memory=8000) + "PartitionableSlot = true\n"
     shell.write("slots.ads", machine)
