@@ -59,6 +59,7 @@ def test_misspelled_attributes_are_told_from_those_of_ones_own() -> None:
         ("JobStatu", "JobStatus")
     ]
     assert [meant_by(name) for name in KNOWN if meant_by(name)] == []
+    assert (meant_by("Memroy"), meant_by("JobStauts"), meant_by("Dsik")) == ("Memory", "JobStatus", None)
 
 
 def test_a_single_equals_sign_is_told_to_compare(tmp_path: Path) -> None:

@@ -175,3 +175,8 @@ def test_a_central_manager_without_an_address_is_an_error(tmp_path: Path) -> Non
     (problem,) = told(tmp_path, "COLLECTOR_HOST = cm.nowhere.invalid:9618\n")
     assert problem.startswith(f"{tmp_path}/condor_config:1: error: COLLECTOR_HOST names cm.nowhere.invalid")
     assert told(tmp_path, "CONDOR_HOST = 127.0.0.1\n") == []
+    for given in ("cm:99999", "cm:x", "cm:0x1f", "127.0.0.1, cm:"):
+        (problem,) = told(tmp_path, f"COLLECTOR_HOST = {given}\n")
+        assert f"COLLECTOR_HOST: {given.rpartition(' ')[2]} is no address" in problem
+    for given in ("127.0.0.1:9618", "::1", "[::1]:9618", "<127.0.0.1:9618?addrs=127.0.0.1-9618>"):
+        assert told(tmp_path, f"COLLECTOR_HOST = {given}\n") == []

@@ -5,6 +5,7 @@ has ended; a central manager whose name means nothing. ``slotwise config check``
 from __future__ import annotations
 
 import concurrent.futures
+import ipaddress
 import socket
 import time
 from collections.abc import Iterator
@@ -97,6 +98,12 @@ def _authorities(config: Config) -> Iterator[Problem]:
 
 
 def _central_manager(config: Config) -> Iterator[Problem]:
+    key = "COLLECTOR_HOST"
+    for given in config.get_list(key):
+        if not _is_place(given):
+            hint = "write HOST or HOST:PORT, with a port from 1 to 65535"
+            yield Problem("error", "config-bad-host", key, f"{key}: {given} is no address", config.origin(key), hint)
+            return
     target = configured_collector(config)
     at = None if target is None else contact.parse(target)
     if at is None or at.broker or _is_known(at.host):
@@ -105,6 +112,17 @@ def _central_manager(config: Config) -> Iterator[Problem]:
     message = f"{key} names {at.host}, and this host finds no address for it"
     hint = "correct the name, or add it to the name service or to /etc/hosts"
     yield Problem("error", "config-unknown-host", key, message, config.origin(key), hint)
+
+
+def _is_place(text: str) -> bool:
+    """Whether this is a host, or an address with a port; what looks like a port and is none makes it neither."""
+    if contact.parse(text) is not None or ":" not in text:
+        return True
+    try:
+        ipaddress.ip_address(text.strip("[]"))
+    except ValueError:
+        return False
+    return True
 
 
 def _is_known(host: str) -> bool:

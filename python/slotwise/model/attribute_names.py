@@ -117,5 +117,8 @@ def meant_by(name: str) -> str | None:
     lowered = name.lower()
     if len(name) < _SHORTEST or lowered in _SPELLED:
         return None
+    swapped = (lowered[:at] + lowered[at + 1] + lowered[at] + lowered[at + 2 :] for at in range(len(lowered) - 1))
+    if (transposed := next((name for name in swapped if name in _SPELLED), None)) is not None:
+        return _SPELLED[transposed]
     near = get_close_matches(lowered, _SPELLED, n=1, cutoff=_ALIKE)
     return _SPELLED[near[0]] if near else None
