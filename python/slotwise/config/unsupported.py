@@ -13,6 +13,8 @@ from functools import lru_cache
 
 from msgspec import Struct
 
+from slotwise.model import words
+
 
 class Effect(Enum):
     """What is lost without the knob."""
@@ -52,8 +54,8 @@ class Rule(Struct, frozen=True):
         return self.words_off and all(word in self.off for word in re.split(r"[\s,]+", plain) if word)
 
 
-_FALSE = ("false", "f", "0", "no")
-_TRUE = ("true", "t", "yes", "1")
+_FALSE = tuple(sorted(words.FALSE))
+_TRUE = tuple(sorted(words.TRUE))
 _LEVEL_NAMES = (
     "READ", "WRITE", "DAEMON", "ADMINISTRATOR", "NEGOTIATOR", "CONFIG", "OWNER", "CLIENT", "DEFAULT", "SOAP",
     "ADVERTISE_MASTER", "ADVERTISE_SCHEDD", "ADVERTISE_STARTD",

@@ -14,6 +14,7 @@ from msgspec import Struct
 from slotwise.classad.evaluate import Expr, literal_or_expression
 from slotwise.cron.jobs import CronJob
 from slotwise.errors import AdSyntaxError
+from slotwise.model.words import truth
 
 _log = logging.getLogger(__name__)
 
@@ -66,5 +67,5 @@ class Reader:
             if number == 0 and not colon:
                 tag = word
             elif key.lower() == "update":
-                update = value.lower() not in ("false", "f", "no", "n", "0")
+                update = truth(value) is not False
         return Output(found, tag, update)

@@ -13,6 +13,7 @@ from slotwise.config.view import DEFAULT
 from slotwise.dag.reading import ReadOptions
 from slotwise.dag.run_options import RunOptions
 from slotwise.errors import UsageError
+from slotwise.model.words import truth
 
 #: What the runner reads of the configuration.
 KNOBS = (
@@ -192,8 +193,8 @@ def _number(knobs: Config, name: str, default: int) -> int:
 
 def _flag(knobs: Config, name: str, *, default: bool) -> bool:
     """A truth that HTCondor's table of knobs may lack."""
-    text = (knobs.get(name) or "").strip().lower()
-    return text in ("true", "t", "yes", "1") if text else default
+    text = (knobs.get(name) or "").strip()
+    return truth(text) is True if text else default
 
 
 __all__ = ["KNOBS", "RunSettings", "configuration", "doubts", "settings", "unfollowed"]

@@ -12,6 +12,8 @@ from functools import lru_cache
 
 from msgspec import Struct, field
 
+from slotwise.model.durations import days_and_time
+
 END = "...\n"
 _CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029]")
 
@@ -85,8 +87,7 @@ def cpu_line(user_s: float, system_s: float) -> str:
 
 
 def _days(seconds: float) -> str:
-    whole = max(0, int(seconds))
-    return f"{whole // 86400} {whole // 3600 % 24:02d}:{whole // 60 % 60:02d}:{whole % 60:02d}"
+    return days_and_time(seconds).replace("+", " ")
 
 
 def submitted(frame: Frame, host: str, log_notes: str = "", user_notes: str = "", warnings: str = "") -> str:

@@ -23,6 +23,7 @@ from slotwise.execution.hook_rules import HOOKS, HookRules
 from slotwise.home import PoolHome
 from slotwise.model.job_events import DateForm
 from slotwise.model.ownership import LocalDomains
+from slotwise.model.words import truth
 from slotwise.starter.enforcement.accounts import UserRules, account_problems
 from slotwise.starter.enforcement.affinity import CoreRules, core_numbers
 from slotwise.starter.io_proxy.rules import ChirpRules
@@ -244,7 +245,7 @@ def for_slot(settings: StarterSettings, told: Mapping[str, object]) -> StarterSe
     if policy is not None:
         rules = replace(rules, memory_policy=_policy(policy))
     if swap is not None:
-        rules = replace(rules, disable_swap=swap.lower() in ("true", "yes", "1", "t", "y"))
+        rules = replace(rules, disable_swap=truth(swap) is True)
     changed = replace(settings, cgroup=rules)
     if mounts is not None:
         changed = replace(changed, mounts=mounts.strip('"'), mounts_expression=_mounts_expression(mounts))
@@ -406,7 +407,7 @@ def _volumes(config: Config) -> VolumeSettings:
         thin_extra_mib=config.get_int("LVM_THIN_LV_EXTRA_SIZE_MB"),
         thick_margin=config.get_float("LVM_THICK_LV_MARGIN"),
         wanted=config.get_text("SLOTWISE_SCRATCH_VOLUMES").lower(),
-        hide=config.get_text("LVM_HIDE_MOUNT").lower() not in ("false", "no", "0", "f", "n"),
+        hide=truth(config.get_text("LVM_HIDE_MOUNT")) is not False,
         broken_by_leftovers=config.get_bool("LVM_CLEANUP_FAILURE_MAKES_BROKEN_SLOT"),
     )
 

@@ -16,6 +16,7 @@ from msgspec import Struct
 from slotwise.classad import ClassAd
 from slotwise.classad.values import Value
 from slotwise.errors import SubmitError
+from slotwise.model.words import truth
 
 
 class Treatment(StrEnum):
@@ -49,7 +50,7 @@ def _counts(value: Value) -> bool:
 
 
 def _is_true_text(value: Value) -> bool:
-    return str(value).strip().lower() in ("true", "t", "yes", "1")
+    return truth(str(value)) is True
 
 
 def _has_url(value: Value) -> bool:

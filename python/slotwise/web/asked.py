@@ -17,6 +17,7 @@ from starlette.types import Receive, Scope, Send
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.client.call import JsonPage
 from slotwise.errors import AdSyntaxError, UnauthenticatedError, UsageError
+from slotwise.model.words import truth
 from slotwise.table import AdTable
 from slotwise.web.access import Access
 from slotwise.web.bounds import Held, ServiceBounds
@@ -59,6 +60,10 @@ class Asked(Struct, frozen=True):
         """A parameter, empty without it."""
         return self.request.query_params.get(name, "")
 
+    def flag(self, name: str) -> bool:
+        """Whether a parameter is there that says yes."""
+        return truth(self.text(name)) is True
+
     def constraint(self) -> str:
         """The constraint; of several, that all of them are true.
 
@@ -97,7 +102,7 @@ class Asked(Struct, frozen=True):
 
         :raises UnauthenticatedError: when nobody has signed in.
         """
-        mine = self.text("mine").lower() in ("1", "true", "yes")
+        mine = self.flag("mine")
         if mine and not self.access.signed_in:
             raise UnauthenticatedError("only who shows a token has jobs here", hint="leave mine out for everybody's")
         return mine

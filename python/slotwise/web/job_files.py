@@ -54,7 +54,7 @@ async def put(asked: Asked) -> Response:
     said = asked.request.headers.get("content-length", "0")
     if said.isascii() and said.isdigit() and (len(said) > 15 or int(said) > FILE_MOST):
         raise UsageError(f"the file is larger than {FILE_MOST >> 30} GiB", hint="use `slotwise submit -spool`")
-    executable = asked.text("executable").lower() in ("1", "true", "yes")
+    executable = asked.flag("executable")
     asked.held.enter_context(asked.bounds.files.one(asked.access.caller))
     asked.memory.take(4 * PIECE)
     size = 0

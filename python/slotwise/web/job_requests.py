@@ -194,7 +194,7 @@ def constraint_of(job: str) -> str:
 
 async def submit(asked: Asked) -> Response:
     """Queue jobs."""
-    spool = asked.text("spool").lower() in ("1", "true", "yes")
+    spool = asked.flag("spool")
     description, count = submission(await asked.body(), spool=spool)
     async with asked.pool.schedd(asked.schedd) as schedd:
         result = await schedd.submit(description, count, _READ_SPOOLED if spool else _READ)

@@ -13,6 +13,7 @@ from msgspec import Struct
 from slotwise.classad import ClassAd
 from slotwise.cli.htcondor.verb import Call, Noun, Verb
 from slotwise.errors import NotFoundError, SlotwiseError, UsageError
+from slotwise.model.durations import days_and_time
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -81,12 +82,6 @@ def _between(begin: datetime | None, end: datetime) -> int:
 def _shown(moment: datetime | None) -> str:
     """A minute as ``3/1/26 10:05``."""
     return "" if moment is None else f"{moment.month}/{moment.day}/{moment:%y %H:%M}"
-
-
-def _span(seconds: int) -> str:
-    """Seconds as ``1+02:03:04``."""
-    days, rest = divmod(seconds, 86400)
-    return f"{days}+{rest // 3600:02d}:{rest // 60 % 60:02d}:{rest % 60:02d}"
 
 
 class Summaries:
@@ -186,7 +181,11 @@ def table(jobs: Mapping[str, JobSummary]) -> str:
 
 def _spans(one: JobSummary) -> tuple[str, str, str]:
     """Wall, good and processor time of a job that has ended."""
-    return ("", "", "") if one.ended is None else (_span(one.wall_s), _span(one.good_s), _span(one.cpu_s))
+    return (
+        ("", "", "")
+        if one.ended is None
+        else (days_and_time(one.wall_s), days_and_time(one.good_s), days_and_time(one.cpu_s))
+    )
 
 
 def _csv(jobs: Mapping[str, JobSummary]) -> str:
@@ -230,7 +229,7 @@ class _Group(Struct):
     @property
     def spans(self) -> tuple[str, str, str]:
         """Wall, good and processor time."""
-        return _span(self.wall_s), _span(self.good_s), _span(self.cpu_s)
+        return days_and_time(self.wall_s), days_and_time(self.good_s), days_and_time(self.cpu_s)
 
     def as_json(self) -> dict[str, object]:
         """The members of HTCondor's JSON."""

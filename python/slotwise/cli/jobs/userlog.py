@@ -18,6 +18,7 @@ from slotwise.cli.common.options import Option, Parsed, parse
 from slotwise.cli.jobs.logged_events import entries
 from slotwise.errors import UsageError
 from slotwise.model import job_event_reader
+from slotwise.model.durations import days_and_time
 from slotwise.model.job_event_reader import Entry
 from slotwise.model.job_id import JobId
 
@@ -273,7 +274,7 @@ def _line(name: str, part: Sum) -> str:
 
 
 def _days(seconds: int) -> str:
-    return f"{seconds // 86400:3}+{seconds // 3600 % 24:02}:{seconds // 60 % 60:02}"
+    return f"{days_and_time(seconds)[:-3]:>9}"
 
 
 def _date(at: int) -> str:

@@ -9,6 +9,7 @@ from enum import IntEnum
 from slotwise.classad import ClassAd
 from slotwise.mail.message import Mail, framed, line_of, recipients
 from slotwise.mail.settings import MailSettings
+from slotwise.model.durations import days_and_time
 from slotwise.model.reason_codes import Hold
 from slotwise.schedd.jobs.codes import Status, Universe
 from slotwise.schedd.jobs.decision import Notice, NoticeKind
@@ -168,10 +169,7 @@ def _date(at: float) -> str:
 
 def _duration(seconds: float) -> str:
     """HTCondor's ``days+hours:minutes:seconds``."""
-    minutes, second = divmod(max(0, int(seconds)), 60)
-    hours, minute = divmod(minutes, 60)
-    days, hour = divmod(hours, 24)
-    return f"{days:3d}+{hour:02d}:{minute:02d}:{second:02d}"
+    return f"{days_and_time(seconds):>12}"
 
 
 def _bytes(value: float) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from slotwise.classad import ExprTree
+from slotwise.model.durations import days_and_time
 from slotwise.model.reason_codes import Hold, Vacate
 from slotwise.schedd.jobs.codes import Status
 from slotwise.schedd.jobs.decision import PolicyAction, Verdict
@@ -194,5 +195,4 @@ def _whole(value: object) -> int:
 
 def _span(seconds: int) -> str:
     """A duration as HTCondor writes it in reasons: ``[[days+]hh:]mm:ss``, without zeros in front but in ``00:ss``."""
-    whole = f"{seconds // 86400}+{seconds // 3600 % 24:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
-    return whole.lstrip("0+").removeprefix(":") or "00:00"
+    return days_and_time(seconds).lstrip("0+").removeprefix(":") or "00:00"

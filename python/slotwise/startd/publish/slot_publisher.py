@@ -15,6 +15,7 @@ from slotwise.classad.evaluate import Expr, Value, tree_of
 from slotwise.daemon.publish import AdUpdate, Publisher
 from slotwise.errors import PeerUnavailableError
 from slotwise.model.slot import SlotKind
+from slotwise.model.words import truth
 from slotwise.startd.dispatcher import Dispatcher
 from slotwise.startd.publish.daemon_ad import advertised
 from slotwise.startd.records.slot_record import SlotRecord
@@ -185,8 +186,7 @@ class SlotSource:
     def _daemon(self) -> AdUpdate:
         """The startd's own ad, whole; nothing when ENABLE_STARTD_DAEMON_AD says no."""
         point = self._dispatcher.point
-        wanted = point.settings.config.get_text("ENABLE_STARTD_DAEMON_AD").lower()
-        if wanted in ("false", "no", "0"):
+        if truth(point.settings.config.get_text("ENABLE_STARTD_DAEMON_AD")) is False:
             return AdUpdate(_DAEMON, b"")
         builder = PackBuilder()
         clock = self._dispatcher.clock

@@ -8,6 +8,7 @@ from slotwise.classad import ClassAd, ExprTree
 from slotwise.config import Config
 from slotwise.errors import SlotwiseError, UsageError
 from slotwise.execution.arguments import in_double_quotes, split_new, split_old
+from slotwise.model.words import truth
 from slotwise.starter.job.ads import evaluate
 
 
@@ -97,7 +98,7 @@ def read_docker(config: Config) -> DockerRules:
         maps_all_gpus=config.get_bool("DOCKER_MAP_ALL_GPUS"),
         pull_timeout_s=max(0, config.get_int("DOCKER_PULL_TIMEOUT")),
         hides_scratch=config.get_bool("STARTD_ENFORCE_DISK_LIMITS")
-        and config.get_text("LVM_HIDE_MOUNT").lower() not in ("false", "no", "0", "f", "n"),
+        and truth(config.get_text("LVM_HIDE_MOUNT")) is not False,
         misread=tuple(misread),
     )
 
