@@ -22,6 +22,8 @@ _PROBE_S = 20.0
 _PATH = "/usr/local/bin:/usr/bin:/bin"
 #: Variables of the job's environment that every plugin is given: the token that the job has for its URLs.
 _TOKENS = ("BEARER_TOKEN", "BEARER_TOKEN_FILE")
+#: Variables of the starter's that plugins of jobs get.
+_TO_JOBS_OWN = "PATH, LANG, LC_*, TZ, *_PROXY"
 
 
 class Plugin(Struct, frozen=True):
@@ -127,10 +129,14 @@ async def _ask(program: str, control: Path) -> tuple[ClassAd, str]:
         return nothing, f"`-classad` does not print an ad: {error}"
 
 
-def inherited() -> dict[str, str]:
+def inherited(*, jobs_own: bool = False) -> dict[str, str]:
     """What plugins have of the starter's environment, as in HTCondor all that is not the daemons' own: a PATH with the
     site's interpreters, proxies of the network (``http_proxy``).
+
+    The daemons have been started by somebody who may have a token (``BEARER_TOKEN``): that is not for servers that jobs
+    name. A plugin that the job brings gets no more of the environment than what it needs to reach them.
     """
-    env = inherited_part("true", os.environ)
+    env = inherited_part(_TO_JOBS_OWN if jobs_own else "true", os.environ)
+    env = {name: value for name, value in env.items() if name not in _TOKENS}
     places = [*env.get("PATH", "").split(":"), *_PATH.split(":")]
     return {**env, "PATH": ":".join(dict.fromkeys(filter(None, places)))}
