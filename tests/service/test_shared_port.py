@@ -21,7 +21,8 @@ from slotwise.daemon import reach
 from slotwise.daemon.reach import Place, places
 from slotwise.errors import HostError
 from slotwise.home import PoolHome
-from slotwise.shared_port import outward
+from slotwise.shared_port import broker as brokering
+from slotwise.shared_port import listening, outward, splice
 from slotwise.shared_port.broker import Broker
 from slotwise.shared_port.listening import Passage, open_places
 from slotwise.shared_port.outward import Outward
@@ -127,6 +128,11 @@ async def host(
             undo.push_async_callback(connecting.close)
             await until(lambda: connecting.registered)
         yield found
+
+
+def _account_at(caller: tuple[str, int], _here: object) -> int:
+    """An account for each address of the loopback interface."""
+    return 5000 + int(caller[0].rpartition(".")[2])
 
 
 async def ask(target: str) -> int:
@@ -249,6 +255,116 @@ async def test_connections_that_say_nothing_keep_nobody_out(authority: Authority
             assert await ask(ep.at("startd")) == 1
             assert await asyncio.to_thread(silent[0].recv, 1) == b"", "the oldest has made room"
             assert await ask(ep.at("startd")) == 2
+
+
+async def test_accounts_that_take_all_connections_keep_no_other_out(
+    authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They say whom they mean, so that they are not silent, and stay for as long as they are let."""
+    monkeypatch.setattr(listening, "account_over_loopback", _account_at)
+    async with host(authority, "ep", descriptors=116) as ep:
+        path = socket_path.usable(reach.forward_socket(ep.home, "deaf"))
+        with contextlib.ExitStack() as stack:
+            deaf = stack.enter_context(socket.socket(socket.AF_UNIX))
+            deaf.bind(path)
+            deaf.listen(100)
+
+            def occupy(address: str) -> socket.socket:
+                at = ("127.0.0.1", ep.port)
+                one = stack.enter_context(socket.create_connection(at, LIMIT_S, source_address=(address, 0)))
+                one.sendall(connect("deaf.sock.slotwise:1"))
+                assert status_of(one.recv(4096)) == 200
+                return one
+
+            crowd = [await asyncio.to_thread(occupy, f"127.0.0.{5 + n % 2}") for n in range(8)]
+            assert ep.passage.open == 8
+            assert await ask(ep.at("startd")) == 1, "who has few connections gets one"
+            assert await asyncio.to_thread(crowd[-2].recv, 1) == b"", "the youngest of who has the most"
+            # Nobody makes room for one more of theirs.
+            with pytest.raises((AssertionError, OSError)):
+                await asyncio.to_thread(occupy, "127.0.0.5")
+                await asyncio.to_thread(occupy, "127.0.0.6")
+
+
+@pytest.mark.parametrize("reads", ["nobody", "the daemon", "the caller"])
+async def test_a_side_that_takes_nothing_any_more_keeps_no_place(reads: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other side has long ended, which is not seen behind bytes that wait."""
+    monkeypatch.setattr(splice, "_STALLED_S", 0.2)
+    monkeypatch.setattr(splice, "_ALONE_S", 0.2)
+    (caller, at_caller), (daemon, at_daemon) = socket.socketpair(), socket.socketpair()
+    with caller, at_caller, daemon, at_daemon:
+        for one in (caller, at_caller, daemon, at_daemon):
+            one.setblocking(False)
+        passing = asyncio.create_task(splice.splice(at_caller, at_daemon, lambda count: None))
+        loop = asyncio.get_running_loop()
+        if reads == "the caller":  # the daemon hangs, and says nothing when the caller has gone
+            await loop.sock_sendall(caller, b"hello")
+            caller.shutdown(socket.SHUT_WR)
+        else:
+            with contextlib.suppress(BlockingIOError):
+                for _ in range(1000):
+                    daemon.send(b"x" * 65536)
+                    await asyncio.sleep(0)
+            daemon.shutdown(socket.SHUT_RDWR)
+            if reads == "the daemon":
+                caller.shutdown(socket.SHUT_WR)
+        async with asyncio.timeout(LIMIT_S):
+            with pytest.raises(BaseExceptionGroup) as ended:
+                await passing
+        assert ended.value.split(TimeoutError)[1] is None
+
+
+async def test_a_slow_answer_is_passed_on_whole_after_the_caller_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(splice, "_ALONE_S", 0.5)
+    (caller, at_caller), (daemon, at_daemon) = socket.socketpair(), socket.socketpair()
+    with caller, at_caller, daemon, at_daemon:
+        for one in (caller, at_caller, daemon, at_daemon):
+            one.setblocking(False)
+        passing = asyncio.create_task(splice.splice(at_caller, at_daemon, lambda count: None))
+        loop, said, began = asyncio.get_running_loop(), b"", time.monotonic()
+        caller.shutdown(socket.SHUT_WR)
+        while time.monotonic() < began + 1.2:  # longer than it may be silent
+            await loop.sock_sendall(daemon, b".")
+            said += await loop.sock_recv(caller, 1)
+        daemon.shutdown(socket.SHUT_WR)
+        await passing
+        assert await loop.sock_recv(caller, 1) == b"" and len(said) > 10
+
+
+async def test_a_connection_registers_a_few_hosts_and_says_which_in_time(
+    authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With secrets that it makes up one glide-in's token could register hundreds of thousands."""
+    monkeypatch.setattr(brokering, "_GREETING_S", 0.5)
+    async with host(authority, "cm") as cm, channel.open_async(cm.at("shared_port")) as opened:
+        calls = []
+        for number in range(brokering._OF_CONNECTION_MOST):
+            call = shared_port_pb2_grpc.BrokerStub(opened).Register(metadata=ANN)
+            await call.write(shared_port_pb2.Registration(host_secret=f"{number:064}"))
+            assert (await call.read()).host_id
+            calls.append(call)
+        more = shared_port_pb2_grpc.BrokerStub(opened).Register(metadata=ANN)
+        with pytest.raises(grpc.RpcError) as refused:
+            await more.read()
+        assert refused.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert cm.broker.registered == brokering._OF_CONNECTION_MOST
+        calls.pop().cancel()
+        await until(lambda: cm.broker.registered < brokering._OF_CONNECTION_MOST)
+        silent = shared_port_pb2_grpc.BrokerStub(opened).Register(metadata=ANN)
+        with pytest.raises(grpc.RpcError) as ended:
+            await silent.read()
+        assert "has not said which" in str(ended.value.details())
+        for call in calls:
+            call.cancel()
+
+
+@pytest.mark.parametrize(
+    "caller",
+    ["ipv6:[fe80::1%eth0]:77", "ipv6:[fe80::1%0]:1\nforged]:77", "ipv6:[fe80::1%25x]:1", "unix:", "ipv4:0x7f.1:1"],
+)
+def test_a_caller_of_a_broker_has_an_address_and_nothing_more(caller: str) -> None:
+    with pytest.raises(OSError, match="is no caller"):
+        outward._caller(caller, "192.0.2.7")
 
 
 async def test_a_host_that_nobody_can_connect_to_is_reached_through_its_broker(authority: Authority) -> None:

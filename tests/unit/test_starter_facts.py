@@ -14,6 +14,7 @@ from slotwise.execution.environment import EnvironmentSettings, Places
 from slotwise.execution.job_view import JobView, SlotView, read_job, read_slot, signal_number
 from slotwise.home import PoolHome
 from slotwise.starter.settings import read_settings
+from slotwise.starter.transfer import plugins
 
 from tests.support.configured import configured
 
@@ -259,3 +260,14 @@ def test_a_slot_without_devices_hides_them() -> None:
     env = gpus("CUDA_VISIBLE_DEVICES", devices=None, unassigned="10000")
     assert env["CUDA_VISIBLE_DEVICES"] == "10000"
     assert gpus("", devices="")["NVIDIA_VISIBLE_DEVICES"] == "none"
+
+
+def test_plugins_get_no_token_of_who_started_the_daemons(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job names the server that it would be sent to, or brings the program that reads it."""
+    for name in ("BEARER_TOKEN", "BEARER_TOKEN_FILE", "SITE_KEY", "https_proxy", "NO_PROXY", "LC_ALL", "_CONDOR_X"):
+        monkeypatch.setenv(name, "set")
+    sites, jobs = plugins.inherited(), plugins.inherited(jobs_own=True)
+    both = {"BEARER_TOKEN", "BEARER_TOKEN_FILE", "_CONDOR_X"}
+    assert not both & sites.keys() and not both & jobs.keys()
+    assert {"SITE_KEY", "https_proxy", "NO_PROXY", "LC_ALL", "PATH"} <= sites.keys()
+    assert {"https_proxy", "NO_PROXY", "LC_ALL", "PATH"} <= jobs.keys() and "SITE_KEY" not in jobs

@@ -23,6 +23,7 @@ from slotwise.cli.common import written_file
 from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.common.options import Option, parse
 from slotwise.errors import UsageError
+from slotwise.observe.log import open_log
 from slotwise.transfer import safe_open
 
 USAGE = """usage: slotwise gather-info [-jobid CLUSTER.PROC] [-scratch DIR] [-schedd NAME] [-pool HOST:PORT]
@@ -176,7 +177,7 @@ def _gather(job: str, place: Path, args: Sequence[str], inv: Invocation) -> None
     for name in _LOGS:
         for path in (Path(knobs.get("LOG") or inv.home.log) / found for found in (name, f"{name}.old")):
             if os.access(path, os.R_OK):
-                _write(place / path.name, _end_of(path))
+                _write(place / path.name, _end_of_log(path))
 
 
 def _event_log(ad: ClassAd) -> str:
@@ -197,9 +198,10 @@ def _event_log(ad: ClassAd) -> str:
         return _unreadable(path, error)
 
 
-def _end_of(path: Path) -> str:
+def _end_of_log(path: Path) -> str:
+    """The end of a daemon's log: what is given away has no file that a link of the daemons' account leads to."""
     try:
-        with os.fdopen(safe_open.regular(str(path)), "rb") as stream:
+        with os.fdopen(open_log(path), "rb") as stream:
             return _end(stream)
     except OSError as error:
         return _unreadable(path, error)

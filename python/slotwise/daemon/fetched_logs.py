@@ -12,7 +12,6 @@ import asyncio
 import contextlib
 import os
 import re
-import stat
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -22,7 +21,7 @@ from slotwise.daemon.privileges import own_files
 from slotwise.daemon.registry import DAEMONS
 from slotwise.errors import NotFoundError, UsageError
 from slotwise.home import PoolHome
-from slotwise.observe.log import category_file, log_file
+from slotwise.observe.log import category_file, log_file, open_log
 
 _NAME = re.compile(r"([A-Z_]{1,40})(\.[A-Za-z0-9_-]{1,40})?")
 _CATEGORIES = ("MATCH", "AUDIT")
@@ -118,13 +117,8 @@ def _opened(path: Path) -> tuple[int, int]:
     """
     try:
         with own_files():
-            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            descriptor = open_log(path)
     except OSError as error:
         kind = _GoneError if isinstance(error, FileNotFoundError) else NotFoundError
         raise kind(f"server was unable to access it: {error.strerror}") from None
-    status = os.fstat(descriptor)
-    if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
-        os.close(descriptor)
-        odd = "it has another name elsewhere" if stat.S_ISREG(status.st_mode) else "it is not a plain file"
-        raise NotFoundError(f"server was unable to access it: {odd}")
-    return descriptor, status.st_size
+    return descriptor, os.fstat(descriptor).st_size

@@ -62,6 +62,16 @@ def inherited_part(rule: str | None, own: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in own.items() if pattern.fullmatch(name)}
 
 
+#: Variables that hold a token, or name its file: the one that a job has for its URLs.
+TOKENS = ("BEARER_TOKEN", "BEARER_TOKEN_FILE")
+
+
+def without_tokens(own: Mapping[str, str]) -> dict[str, str]:
+    """A daemon's environment for a program that runs as a user: whoever has started the daemons may have had a token,
+    and any process of that user reads in /proc what the program is given."""
+    return {name: value for name, value in own.items() if name not in TOKENS}
+
+
 def _is_private(name: str) -> bool:
     """Variables of the daemons themselves, which no job inherits."""
     return name.startswith(("SLOTWISE_", "_CONDOR_", "_SLOTWISE_")) or name in ("CONDOR_CONFIG", "CONDOR_INHERIT")

@@ -20,7 +20,7 @@ from slotwise.home import PoolHome
 from slotwise.mail.message import framed, line_of, recipients
 from slotwise.mail.outbox import Outbox
 from slotwise.mail.settings import MailSettings
-from slotwise.observe.log import log_file
+from slotwise.observe.log import log_file, open_log
 
 _log = logging.getLogger(__name__)
 #: HTCondor's exit status of a daemon that must not be restarted.
@@ -135,7 +135,7 @@ def _last_lines(path: Path, most: int) -> list[str]:
     """The last lines of a log, without empty ones; none when it cannot be read."""
     try:
         with own_files():
-            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            descriptor = open_log(path)
         with open(descriptor, "rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - _BYTES_MOST))
             text = file.read(_BYTES_MOST).decode(errors="replace")

@@ -26,7 +26,7 @@ from slotwise.master import shutdown
 from slotwise.master.forkserver import open_out
 from slotwise.master.policy import START_ORDER
 from slotwise.master.shutdown import await_end_of_down, await_revival
-from slotwise.observe.log import log_file
+from slotwise.observe.log import log_file, open_log
 from slotwise.wire import address
 
 READY_FD = "SLOTWISE_READY_FD"
@@ -353,12 +353,12 @@ def log_tail(home: PoolHome, daemon: str, config: Config | None = None, lines: i
     out = home.log / f"{daemon}.out"
     for path in (log_file(home, daemon, config), out):
         with contextlib.suppress(OSError):
-            # A pipe in a directory of another account's would keep this waiting.
-            with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as stream:
+            with open(open_log(path), "rb") as stream:
                 stream.seek(0, os.SEEK_END)
                 stream.seek(max(0, stream.tell() - 16384))
                 text = stream.read().decode(errors="replace")
             tail += text.splitlines()[-lines:]
-    if out.is_symlink():
-        tail.append(f"{out} is a link, which daemons do not follow: remove it")
+        if path.is_symlink():
+            more = ", which daemons do not follow: remove it" if path == out else ": look at what it leads to"
+            tail.append(f"{path} is a link{more}")
     return tail

@@ -32,7 +32,7 @@ from slotwise.master.obituaries import Death
 from slotwise.master.policy import Backoff, failures_after, restart_delay_s
 from slotwise.master.shutdown import SIGNALS
 from slotwise.master.watchdog import HangTimeout, end_hung, until_silent
-from slotwise.observe.log import log_file
+from slotwise.observe.log import log_file, open_log
 from slotwise.wire import address, channel
 from slotwise.wire.credential import Metadata
 from slotwise.wire.gen import common_pb2, daemon_pb2, daemon_pb2_grpc
@@ -347,7 +347,7 @@ def last_words(home: PoolHome, name: str) -> str:
     """Why a daemon says at the end of its log that it cannot run; empty where it does not say."""
     path = log_file(home, name)
     said = ""
-    with contextlib.suppress(OSError), open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+    with contextlib.suppress(OSError), open(open_log(path), "rb") as file:
         file.seek(max(0, os.fstat(file.fileno()).st_size - _LAST_BYTES))
         text = file.read().decode(errors="replace").rpartition("STARTING UP")[2]
         said = text.partition(f"{name} cannot run: ")[2].partition("\n")[0].strip()

@@ -17,8 +17,10 @@ ids are logged through :func:`slotwise.ids.public_claim_id`, and no environment 
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import os
+import stat
 import threading
 import time
 import weakref
@@ -141,6 +143,24 @@ def touch_logs_within(rights: Callable[[], AbstractContextManager[None]]) -> Non
     must not follow that account's links with its own rights."""
     global _rights
     _rights = rights
+
+
+def open_log(path: Path) -> int:
+    """A descriptor to read a log, or another file of LOG, by.
+
+    LOG may be another account's than the reader's, who may be root: a link there is not followed, a file that has
+    another name elsewhere not read, and a pipe not waited for.
+
+    :raises OSError: there is none, or it is not such a file.
+    """
+    with _rights():
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    about = os.fstat(descriptor)
+    if stat.S_ISREG(about.st_mode) and about.st_nlink == 1:
+        return descriptor
+    os.close(descriptor)
+    odd = "it has another name elsewhere" if stat.S_ISREG(about.st_mode) else "it is not a plain file"
+    raise OSError(errno.EINVAL, odd, str(path))
 
 
 class LogFile(logging.Handler):

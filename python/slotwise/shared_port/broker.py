@@ -11,6 +11,7 @@ import contextlib
 import logging
 import secrets
 import socket
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 
 import grpc
@@ -18,7 +19,7 @@ from msgspec import Struct, field
 
 from slotwise.clock import Clock
 from slotwise.daemon import reach
-from slotwise.errors import UsageError
+from slotwise.errors import BusyError, UsageError
 from slotwise.model.broker_statistics import BrokerStatistics
 from slotwise.model.windows import Window
 from slotwise.shared_port.listening import Caller, Passage
@@ -35,6 +36,10 @@ _log = logging.getLogger(__name__)
 _CONNECT_S = 15.0
 #: Requests that a host has not been told yet.
 _UNTOLD_MOST = 256
+#: Hosts that register by one connection: a host has its own, and one more for a moment when it registers again.
+_OF_CONNECTION_MOST = 4
+#: How long a stream may take to say which host it is for, in seconds.
+_GREETING_S = 20.0
 
 
 class _Caller(Struct):
@@ -64,6 +69,8 @@ class Broker(shared_port_pb2_grpc.BrokerServicer):
         #: Set when there is something new in the statistics.
         self.counted = asyncio.Event()
         self._hosts: dict[str, _Host] = {}
+        #: By connection, the streams of hosts, also of those that have not said yet which.
+        self._streams: Counter[str] = Counter()
         self._book: Book[_Caller] = Book(lambda: secrets.token_hex(16))
         passage.brokering = self.serve
 
@@ -77,7 +84,41 @@ class Broker(shared_port_pb2_grpc.BrokerServicer):
         self, request: AsyncIterator[shared_port_pb2.Registration], context: Context
     ) -> AsyncIterator[shared_port_pb2.ConnectionRequest]:
         """Keep a host reachable for as long as its stream lasts."""
-        first = await anext(aiter(request), None)
+        with self._one_of(str(context.peer() or "")):
+            try:
+                async with asyncio.timeout(_GREETING_S):
+                    first = await anext(aiter(request), None)
+            except TimeoutError:
+                raise UsageError(f"the stream of a host has not said which in {_GREETING_S:g} s") from None
+            async for wanted in self._registered(first, request, context):
+                yield wanted
+
+    @contextlib.contextmanager
+    def _one_of(self, connection: str) -> Iterator[None]:
+        """One stream more of a connection. Whoever may advertise may register any number of hosts, each with a secret
+        that it makes up, and its connections are what is bounded.
+
+        :raises BusyError: it has too many.
+        """
+        if self._streams[connection] >= _OF_CONNECTION_MOST:
+            raise BusyError(
+                f"{_OF_CONNECTION_MOST} hosts are registered by this connection",
+                hint="a host has a connection of its own",
+            )
+        self._streams[connection] += 1
+        try:
+            yield
+        finally:
+            self._streams[connection] -= 1
+            if not self._streams[connection]:
+                del self._streams[connection]
+
+    async def _registered(
+        self,
+        first: shared_port_pb2.Registration | None,
+        request: AsyncIterator[shared_port_pb2.Registration],
+        context: Context,
+    ) -> AsyncIterator[shared_port_pb2.ConnectionRequest]:
         if first is None or not 32 <= len(first.host_secret) <= 200:
             raise UsageError("the first message of a host has its secret")
         host_id = reach.id_of(first.host_secret)

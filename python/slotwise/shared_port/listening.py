@@ -7,7 +7,6 @@ import contextlib
 import errno
 import logging
 import socket
-from collections import Counter
 from collections.abc import Awaitable, Callable
 
 from msgspec import Struct
@@ -127,7 +126,9 @@ class Passage:
         self._most = max(8, (most - _DESCRIPTORS_LEFT) // 2)
         self.most_of_network, self.most_of_account = most_of_network, most_of_account
         self._exempt = exempt
-        self._of_network: Counter[str] = Counter()
+        self._unbounded = frozenset(f"uid {uid}" for uid in exempt)
+        #: By network, its connections, the oldest first.
+        self._of_network: dict[str, dict[asyncio.Task[None], None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         #: Those of them that have not said whom they mean, the oldest first.
         self._silent: dict[asyncio.Task[None], None] = {}
@@ -168,13 +169,10 @@ class Passage:
         if caller.uid is not None:
             most = 0 if caller.uid in self._exempt else self.most_of_account
             knob = "SLOTWISE_MAX_CONNECTIONS_PER_USER"
-        crowded = 0 < most <= self._of_network[network]
+        crowded = 0 < most <= len(self._of_network.get(network, ()))
         full = len(self._tasks) >= self._most
-        if full and not crowded and self._silent:
-            # Who means to call says so at once: those who hold connections open in silence make room.
-            silent = next(iter(self._silent))
-            del self._silent[silent]
-            silent.cancel()
+        if full and not crowded and (in_the_way := self._makes_room(network)) is not None:
+            in_the_way.cancel()
             full = False
         if crowded or full:
             knob = knob if crowded else "SHARED_PORT_MAX_FILE_DESCRIPTORS"
@@ -182,18 +180,37 @@ class Passage:
             call.refusals.note(network, f"<{caller.host}:{caller.port}>", text, network, knob)
             taken.close()
             return
-        self._of_network[network] += 1
         task = asyncio.get_running_loop().create_task(self._serve(taken, caller))
         self._tasks.add(task)
+        self._of_network.setdefault(network, {})[task] = None
         self._silent[task] = None
         task.add_done_callback(lambda done: self._gone(done, network))
 
     def _gone(self, task: asyncio.Task[None], network: str) -> None:
         self._tasks.discard(task)
         self._silent.pop(task, None)
-        self._of_network[network] -= 1
-        if not self._of_network[network]:
-            del self._of_network[network]
+        connections = self._of_network.get(network, {})
+        connections.pop(task, None)
+        if not connections:
+            self._of_network.pop(network, None)
+
+    def _makes_room(self, network: str) -> asyncio.Task[None] | None:
+        """The connection that ends for a new one of ``network`` where there is no place left; None: no one does.
+
+        Who means to call says so at once: the oldest that is silent. Else the youngest of the network that has the
+        most, where that has more than the caller's: some addresses that take all places keep nobody else out.
+        """
+        if self._silent:
+            silent = next(iter(self._silent))
+            del self._silent[silent]
+            return silent
+        bounded = {name: each for name, each in self._of_network.items() if name not in self._unbounded}
+        if not bounded:
+            return None
+        most = max(bounded.values(), key=len)
+        if len(most) <= len(self._of_network.get(network, ())) + 1:
+            return None
+        return most.popitem()[0]
 
     async def close(self) -> None:
         """End all connections."""

@@ -175,6 +175,8 @@ def _caller(text: str, broker: str) -> Caller:
     divided = divide(unquote(text).partition(":")[2])
     try:
         at = ipaddress.ip_address(divided[0] if divided is not None else "")
+        if getattr(at, "scope_id", None):
+            raise ValueError("the scope is one of the broker's host, and any text")
     except ValueError:
         raise OSError(f"{text[:80]!r} is no caller") from None
     assert divided is not None

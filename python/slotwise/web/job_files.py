@@ -144,7 +144,8 @@ async def archive(asked: Asked) -> Response:
 class Archive:
     """A zip archive that grows by pieces of files. ``of_many``: each job's files are in a directory of its id.
 
-    Of a file's mode it has the permissions alone: whoever unpacks it makes no setuid program of a job's.
+    Of a file's mode it has the permissions alone: whoever unpacks it makes no setuid program of a job's. Each file has
+    a name of its own: bytes that are no text are written as ``%FF``, and what would have another's name gets a number.
     """
 
     def __init__(self, *, of_many: bool) -> None:
@@ -156,16 +157,18 @@ class Archive:
     def add(self, piece: schedd_pb2.SandboxPiece) -> bytes:
         """Add a piece; what of the archive is ready."""
         file = piece.file
-        name = file.name.decode("utf-8", "replace")
+        name = _shown(file.name)
         if self._of_many:
             name = posixpath.join(piece.job, name)
         if file.directory:
+            if name + "/" in self._zip.NameToInfo:
+                return b""
             made = zipfile.ZipInfo(name + "/")
             made.external_attr = (0o40000 | file.mode & 0o777) << 16
             self._zip.writestr(made, b"")
         else:
             if self._open is None:
-                made = zipfile.ZipInfo(name)
+                made = zipfile.ZipInfo(self._free(name))
                 made.external_attr = (0o100000 | file.mode & 0o777) << 16
                 self._open = self._zip.open(made, "w", force_zip64=True)  # type: ignore[assignment]
             assert self._open is not None
@@ -175,10 +178,24 @@ class Archive:
                 self._open = None
         return self._sink.taken()
 
+    def _free(self, name: str) -> str:
+        """``name``, with a number where another file has that already: unpacking would keep the last one alone."""
+        taken, number, free = self._zip.NameToInfo, 1, name
+        while free in taken:
+            number += 1
+            free = f"{name}.{number}"
+        return free
+
     def end(self) -> bytes:
         """The rest of the archive."""
         self._zip.close()
         return self._sink.taken()
+
+
+def _shown(name: bytes) -> str:
+    """A file's name as text: two names that are no text stay two."""
+    text = name.decode("utf-8", "surrogateescape")
+    return "".join(f"%{ord(each) - 0xDC00:02X}" if 0xDC80 <= ord(each) <= 0xDCFF else each for each in text)
 
 
 class _Sink(io.RawIOBase):

@@ -12,8 +12,10 @@ from pathlib import Path
 import pytest
 import slotwise
 from slotwise.clock import SystemClock
+from slotwise.execution.keeper_spec import Identity
 from slotwise.schedd.jobs.codes import Status
 from slotwise.schedd.jobs.job import Cluster, Job
+from slotwise.schedd.shadow import prepare_hooks
 from slotwise.schedd.transfer.checkpoint_cleanup import CheckpointCleanup, CleanupSettings
 from slotwise.schedd.transfer.checkpoint_folders import CheckpointFolder, folder_of
 from slotwise.transfer import checkpoint_manifest
@@ -98,6 +100,31 @@ async def test_a_program_that_the_user_may_write_is_not_run(users: tuple[HostUse
         cleaner.threads.shutdown()
         shutil.rmtree(mine.home.parent / ".ads", ignore_errors=True)
     assert folder.path.exists() and not (mine.home / "ran").exists()
+
+
+async def test_programs_get_no_token_of_who_started_the_schedd(
+    users: tuple[HostUser, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They run as the job's owner, whose other processes read in /proc what they are given."""
+    monkeypatch.setenv("BEARER_TOKEN", "hidden-token")
+    monkeypatch.setenv("SITE_SETTING", "wanted")
+    mine, _ = users
+    tool = mine.home.parent / "tool"
+    tool.write_text("#!/bin/sh\nenv > $HOME/told.new && mv $HOME/told.new $HOME/told\n")
+    tool.chmod(0o755)
+    cleaner = Cleaner(tmp_path, mine.home.parent, str(tool))
+    folder = cleaner.left(1, mine.name, "x://store/a/0000/", "state")
+    task = asyncio.get_running_loop().create_task(cleaner.cleanup.run())
+    try:
+        await until(lambda: not folder.path.exists(), "the program has run")
+    finally:
+        task.cancel()
+        cleaner.threads.shutdown()
+        shutil.rmtree(mine.home.parent / ".ads", ignore_errors=True)
+    told = (mine.home / "told").read_text()
+    assert "SITE_SETTING=wanted" in told and "hidden-token" not in told
+    assert prepare_hooks._environment(Identity()).keys() >= {"SITE_SETTING"}
+    assert "BEARER_TOKEN" not in prepare_hooks._environment(Identity())
 
 
 async def test_after_the_first_look_only_jobs_that_it_is_told_of_are_looked_at(

@@ -23,6 +23,7 @@ from slotwise.config import Config
 from slotwise.daemon.program_trust import fault
 from slotwise.daemon.spawn import program
 from slotwise.execution import child_programs
+from slotwise.execution.environment import without_tokens
 from slotwise.execution.hook_output import TO_IDLE, HookOutput, parse_output
 from slotwise.execution.hook_rules import SHADOW_PREPARE, HookRules
 from slotwise.execution.keeper_spec import Identity
@@ -148,4 +149,4 @@ class PrepareHooks:
 
 def _environment(identity: Identity) -> dict[str, str]:
     """The schedd's own, with the owner's home."""
-    return {**os.environ, **({"HOME": identity.home} if identity.home else {})}
+    return {**without_tokens(os.environ), **({"HOME": identity.home} if identity.home else {})}

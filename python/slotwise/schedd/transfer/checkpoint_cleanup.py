@@ -31,6 +31,7 @@ from slotwise.daemon.program_trust import fault
 from slotwise.daemon.spawn import program
 from slotwise.errors import SlotwiseError, UsageError
 from slotwise.execution import child_programs
+from slotwise.execution.environment import without_tokens
 from slotwise.execution.keeper_spec import Identity
 from slotwise.schedd.jobs.job import Job
 from slotwise.schedd.transfer.checkpoint_folders import CheckpointFolder, Record, Unwanted, with_work
@@ -257,7 +258,7 @@ class CheckpointCleanup:
                 [*child_programs.as_user(identity), *program(call)],
                 folder.path,
                 cwd="/",
-                env={**os.environ, **({"HOME": identity.home} if identity.home else {})},
+                env={**without_tokens(os.environ), **({"HOME": identity.home} if identity.home else {})},
                 limit_s=self.settings.file_s,
             )
         except OSError as error:

@@ -15,19 +15,24 @@ import shlex
 import signal
 from collections.abc import Callable
 from pathlib import Path
+from typing import BinaryIO
 
 from slotwise.backoff import Backoff
 from slotwise.config import Config
 from slotwise.daemon import children, tasks
-from slotwise.daemon.privileges import root_files
+from slotwise.daemon.file_rights import file_rights
 from slotwise.daemon.spawn import as_account, program
 from slotwise.startd.journal import Journal
 from slotwise.startd.slot import events as ev
+from slotwise.transfer import safe_open
 
 _log = logging.getLogger(__name__)
 
 #: When a client that exits too soon (within so many seconds) is started again.
 _BACKOFF, _SOON_S = Backoff(first_s=1.0, factor=2.0, most_s=300.0), 10.0
+
+#: The knobs that name the files for what the client says.
+_STREAMS = ("BOINC_Output", "BOINC_Error")
 
 Report = Callable[[str, ev.SlotEvent], None]
 
@@ -115,19 +120,19 @@ class Client:
         directory = Path(config.get_text("BOINC_InitialDir"))
         env = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "HOME": str(directory)}
         words = program([executable, *shlex.split(config.get_text("BOINC_Arguments"))], env["PATH"])
+        rights: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
         if os.geteuid() == 0:
             account = pwd.getpwnam(config.get_text("BOINC_Owner"))
             words = [*as_account(account.pw_uid, account.pw_gid), *words]
+            rights = file_rights(account.pw_uid, account.pw_gid, ())
         for word in shlex.split(config.get_text("BOINC_Environment").replace(";", " ")):
             name, equals, value = word.partition("=")
             if equals:
                 env[name] = value
         with contextlib.ExitStack() as files:
-            with root_files():
-                output, error = (
-                    files.enter_context((directory / (config.get_text(knob) or os.devnull)).open("ab"))
-                    for knob in ("BOINC_Output", "BOINC_Error")
-                )
+            # As the client could itself: the directory is its account's, which may lay links there.
+            with rights:
+                output, error = (_appended(files, directory, config.get_text(knob)) for knob in _STREAMS)
             return await asyncio.create_subprocess_exec(
                 *words, cwd=directory, env=env,
                 stdin=asyncio.subprocess.DEVNULL, stdout=output, stderr=error, start_new_session=True,
@@ -136,6 +141,17 @@ class Client:
     def _signal(self, number: int) -> None:
         if self._process is not None:
             children.signal_group(self._process.pid, number)
+
+
+def _appended(files: contextlib.ExitStack, directory: Path, name: str) -> BinaryIO | int:
+    """A file below the client's directory, to append to; nothing where no name is configured.
+
+    :raises OSError: it cannot be written, or is no plain file.
+    """
+    if not name or directory / name == Path(os.devnull):
+        return asyncio.subprocess.DEVNULL
+    descriptor = safe_open.regular(str(directory / name), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    return files.enter_context(open(descriptor, "ab"))
 
 
 def started_at(pid: int) -> int:

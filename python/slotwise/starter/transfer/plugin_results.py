@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 from collections.abc import Mapping
 from enum import IntEnum
 from pathlib import Path
@@ -14,6 +15,8 @@ from pathlib import Path
 from slotwise.classad import ClassAd
 from slotwise.classad.long_form import long_form
 from slotwise.classad.values import Value
+from slotwise.daemon.privileges import own_files
+from slotwise.transfer import safe_open
 
 _log = logging.getLogger(__name__)
 #: Beyond this size the file is put aside as ``.old``, in bytes.
@@ -128,16 +131,21 @@ def _filtered(ad: ClassAd, allowed: Mapping[str, type]) -> dict[str, Value]:
 
 
 def append(path: str, ads: list[ClassAd], job: ClassAd) -> None:
-    """Append ads of files to FILE_TRANSFER_STATS_LOG, each with its job's id and owner; an error costs these ads."""
+    """Append ads of files to FILE_TRANSFER_STATS_LOG, each with its job's id and owner; an error costs these ads.
+
+    The file is the daemons' account's, as logs are: no link of that account leads to one of root's.
+    """
     if not path or not ads:
         return
     whose = {f"Job{name}": job.lookup(name) for name in ("ClusterId", "ProcId", "Owner") if name in job}
     text = "".join(f"***\n{long_form(ClassAd({**ad, **whose}))}" for ad in ads)
     try:
-        with contextlib.suppress(FileNotFoundError):
-            if Path(path).stat().st_size > _FILE_MOST:
-                Path(path).replace(f"{path}.old")
-        with open(path, "ab") as stream:
+        with own_files():
+            with contextlib.suppress(FileNotFoundError):
+                if Path(path).stat().st_size > _FILE_MOST:
+                    Path(path).replace(f"{path}.old")
+            descriptor = safe_open.regular(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        with open(descriptor, "ab") as stream:
             stream.write(text.encode("utf-8", "surrogateescape"))
     except OSError as error:
         _log.warning("could not append to FILE_TRANSFER_STATS_LOG (%s): %s", path, error.strerror)

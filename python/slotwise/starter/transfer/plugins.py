@@ -13,15 +13,15 @@ from slotwise import curl_plugin
 from slotwise.classad import ClassAd, ExprTree, parse_ads
 from slotwise.daemon import own_programs
 from slotwise.execution import child_programs
-from slotwise.execution.environment import inherited_part
+from slotwise.execution.environment import TOKENS, inherited_part, without_tokens
 from slotwise.starter.job.ads import evaluate, lookup
 from slotwise.transfer.lists import job_plugins
 
 _log = logging.getLogger(__name__)
 _PROBE_S = 20.0
 _PATH = "/usr/local/bin:/usr/bin:/bin"
-#: Variables of the job's environment that every plugin is given: the token that the job has for its URLs.
-_TOKENS = ("BEARER_TOKEN", "BEARER_TOKEN_FILE")
+#: Variables of the starter's that plugins of jobs get.
+_TO_JOBS_OWN = "PATH, LANG, LC_*, TZ, *_PROXY"
 
 
 class Plugin(Struct, frozen=True):
@@ -48,9 +48,9 @@ class Plugin(Struct, frozen=True):
         return own_programs.to_run([self.program])
 
     def part_of(self, environment: Mapping[str, str]) -> dict[str, str]:
-        """The variables of a job's environment that are for this plugin."""
+        """The variables of a job's environment that are for this plugin; the token that it has is for every one."""
         start = f"{self.name}_"
-        return {name: value for name, value in environment.items() if name.upper().startswith(start) or name in _TOKENS}
+        return {name: value for name, value in environment.items() if name.upper().startswith(start) or name in TOKENS}
 
 
 class Plugins(Struct, frozen=True):
@@ -127,10 +127,13 @@ async def _ask(program: str, control: Path) -> tuple[ClassAd, str]:
         return nothing, f"`-classad` does not print an ad: {error}"
 
 
-def inherited() -> dict[str, str]:
+def inherited(*, jobs_own: bool = False) -> dict[str, str]:
     """What plugins have of the starter's environment, as in HTCondor all that is not the daemons' own: a PATH with the
     site's interpreters, proxies of the network (``http_proxy``).
+
+    The daemons have been started by somebody who may have a token (``BEARER_TOKEN``): that is not for servers that jobs
+    name. A plugin that the job brings gets no more of the environment than what it needs to reach them.
     """
-    env = inherited_part("true", os.environ)
+    env = without_tokens(inherited_part(_TO_JOBS_OWN if jobs_own else "true", os.environ))
     places = [*env.get("PATH", "").split(":"), *_PATH.split(":")]
     return {**env, "PATH": ":".join(dict.fromkeys(filter(None, places)))}

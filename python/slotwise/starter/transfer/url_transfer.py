@@ -184,7 +184,9 @@ async def _call(
     methods = sorted({method_of(url) for url, _ in files})
     began = time.monotonic()
     try:
-        called = await run.programs.call(words, env=_environment(run), limit_s=limit_s, jobs_own=_jobs_own(run, plugin))
+        called = await run.programs.call(
+            words, env=_environment(run, plugin), limit_s=limit_s, jobs_own=_jobs_own(run, plugin)
+        )
     except OSError as error:
         return PluginFailure(f"{plugin.program} cannot be run: {error.strerror}", PluginFault.EXEC_FAILED)
     seconds = time.monotonic() - began
@@ -239,9 +241,9 @@ def _requests(job: ClassAd, plugin: Plugin, files: list[tuple[str, str]], scratc
     return [*before, *ads]
 
 
-def _environment(run: TransferringRun) -> dict[str, str]:
+def _environment(run: TransferringRun, plugin: Plugin) -> dict[str, str]:
     directory = run.assignment.directory
-    found = inherited() | {
+    found = inherited(jobs_own=plugin.from_job) | {
         "_CONDOR_JOB_AD": str(directory.job_ad),
         "_CONDOR_MACHINE_AD": str(directory.machine_ad),
     }
