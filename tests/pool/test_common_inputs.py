@@ -84,6 +84,11 @@ def test_a_host_gets_them_once_for_all_jobs_of_a_cluster(pool: Pool, place: Path
         assert (place / f"out.{cluster}.{number}").read_text().split()[:4] == WHOLE, number
     assert log.count("Common files event: TransferStarted\n\tStarted transferring common files") == 1
     assert log.count("Common files event: TransferFinished") == 1
+    # As HTCondor records it, but for the job: one of the cluster's rather than a job of its own.
+    attributes = ("ClusterId", "CedarFilesCount", "CedarSizeBytes", "Protocols", "NumShadowStarts", "EpochAdType")
+    records = ("history", "-epochs", "-type", "COMMON", cluster, "-af", *attributes)
+    pool.until("the transfer is recorded", lambda: pool.run(*records).stdout.strip())
+    assert pool.run(*records).stdout.splitlines() == [f"{cluster} 3 12 cedar 1 COMMON"]
     assert len(kept(pool)) == 1
     assert (kept(pool)[0] / "big").read_text() == "big\n", "what jobs did to theirs changes nothing"
     if os.geteuid() == 0:

@@ -199,3 +199,24 @@ def test_a_job_brings_its_own_plugin(make_pool: Callable[[str], Pool], place: Pa
     job = submit(pool, place, f"{own}MY.Refuse = true\n")
     pool.until("it went back", lambda: "not allowed" in pool.run("q", job, "-af", "VacateReason").stdout)
     assert pool.run("q", job, "-af", "JobStatus").stdout.strip() != "5"
+
+
+def test_all_plugins_are_called_and_the_last_that_fails_counts(make_pool: Callable[[str], Pool], place: Path) -> None:
+    """HTCondor calls them in the order of their paths."""
+    (place / "z.sh").write_text(PLUGIN.replace('SupportedMethods = "debug"', 'SupportedMethods = "zebug"'))
+    (place / "z.sh").chmod(0o755)
+    pool = make_pool(f"NUM_CPUS = 2\nFILETRANSFER_PLUGINS = {place}/z.sh, {place}/debug.sh\n")
+    pool.up()
+    first = submit(pool, place, "transfer_input_files = zebug://exit/3, debug://exit/17")
+    second = submit(pool, place, "transfer_input_files = debug://exit/17, zebug://exit/3")
+    for job in (first, second):
+        pool.until("it is held", lambda job=job: (pool.json("q", job, "-json") or [{}])[0].get("JobStatus") == 5)
+        (ad,) = pool.json("q", job, "-json")
+        assert ad["HoldReasonSubCode"] == 768
+        assert ad["HoldReason"].endswith(
+            "using protocol zebug. Details: broken zebug://exit/3 ( URL file = zebug://exit/3 )"
+        )
+        calls = "InputPluginInvocations"
+        epochs = ("history", "-epochs", job, "-type", "INPUT", "-af", f"{calls}[0].Schemes", f"{calls}[1].Schemes")
+        pool.until("the calls are recorded", lambda epochs=epochs: pool.run(*epochs).stdout.strip())
+        assert pool.run(*epochs).stdout.strip() == "debug zebug"

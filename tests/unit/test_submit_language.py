@@ -451,3 +451,50 @@ def test_parallel_jobs_have_a_number_of_nodes() -> None:
     for words, problem in (("", "No machine_count specified!"), ("machine_count = 0\n", "not a number of nodes")):
         with pytest.raises(SubmitError, match=problem):
             read(EXE + f"universe = parallel\n{words}queue\n")
+
+
+def test_common_files_can_be_required() -> None:
+    for value, is_asked in {"true": True, "false": False, "undefined": False}.items():
+        text = EXE + f"should_transfer_files = yes\nMY.RequireCommonFilesTransfer = {value}\nqueue\n"
+        (found,) = values(text, "Requirements")
+        assert ("TARGET.HasCommonFilesTransfer >= 2" in str(found)) is is_asked, value
+
+
+@pytest.mark.parametrize(
+    ("image", "knobs", "command", "common"),
+    [
+        ("box.sif", "", "", False),
+        ("box.sif", "CONTAINER_IMAGES_COMMON_BY_DEFAULT = true", "", True),
+        ("box.sif", "CONTAINER_IMAGES_COMMON_BY_DEFAULT = true", "container_is_common = false", False),
+        ("box.sif", "", "container_is_common = true", True),
+        ("box.sif", r"CONTAINER_REGEX_COMMON_BY_DEFAULT = ^.*\.sif$", "", True),
+        ("box.sif", "CONTAINER_REGEX_COMMON_BY_DEFAULT = box", "", False),  # the whole name
+        ("box.sif", "CONTAINER_REGEX_COMMON_BY_DEFAULT = ^osdf://.*$", "", False),
+        ("osdf://ns/box.sif", "CONTAINER_REGEX_COMMON_BY_DEFAULT = ^osdf://.*$", "", True),
+        ("http://host/box.sif", "CONTAINER_REGEX_COMMON_BY_DEFAULT = a|http://.*", "", True),
+        ("docker://box", "CONTAINER_REGEX_COMMON_BY_DEFAULT = .*", "", False),
+    ],
+)
+def test_container_images_that_are_common_input_files(
+    tmp_path: Path, image: str, knobs: str, command: str, common: bool
+) -> None:
+    (tmp_path / "condor_config").write_text(f"{knobs}\n")
+    text = (
+        f"universe = container\nskip_filechecks = true\ncontainer_image = {image}\n{command}\nshell = true\nqueue 2\n"
+    )
+    cluster = read(f"{text}shell = true\nqueue 2\n", config=load(tmp_path / "condor_config", env={})).clusters[0]
+    for proc in range(2):
+        ad = cluster.job(proc)
+        catalogs = {str(name): value for name, value in ad.items() if str(name).startswith("_x_catalog_container_")}
+        assert list(catalogs.values()) == [image] * common
+        assert ad.get("CommonInputCatalogs") == (next(iter(catalogs)).removeprefix("_x_catalog_") if common else None)
+        assert ad.get("TransferInput") == (None if common or "docker" in image else image)
+        assert str(ad["ContainerImage"]).endswith("box.sif" if "docker" not in image else image)
+
+
+def test_a_pattern_of_common_images_that_is_none_is_warned_about(tmp_path: Path) -> None:
+    (tmp_path / "condor_config").write_text("CONTAINER_REGEX_COMMON_BY_DEFAULT = (\n")
+    text = "container_image = box.sif\nskip_filechecks = true\nshell = true\nqueue\n"
+    found = read(text, config=load(tmp_path / "condor_config", env={}))
+    assert any("is not a regular expression" in warning for warning in map(str, found.warnings))
+    assert found.clusters[0].job(0).get("CommonInputCatalogs") is None

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, MutableMapping, Set
 from typing import Any
 
-from slotwise.classad import ERROR, UNDEFINED, SpecialValue
+from slotwise.classad import ERROR, UNDEFINED, SpecialValue, take_fault
 from slotwise.classad import ClassAd as NativeAd
 from slotwise.classad import ExprTree as NativeExpr
 from slotwise.errors import AdSyntaxError
@@ -104,7 +104,9 @@ class ExprTree:
         Elements of a list that are not literals stay expressions, as in HTCondor's module.
         """
         my, other = _scope(scope, "scope"), _scope(target, "target")
+        take_fault()
         value = self._native.eval(my, other)
+        _errors.note(take_fault())
         if isinstance(value, list):
             value = NativeAd({"Value": self._native.simplify(my, other)})["Value"]
         return from_native(value)

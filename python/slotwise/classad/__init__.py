@@ -22,6 +22,7 @@ from slotwise._native import (
     define_user_map,
     definition_in,
     quote,
+    take_fault,
 )
 from slotwise.classad.dialect import new_syntax
 from slotwise.classad.matching import Clause, Match, Side, match
@@ -47,4 +48,5 @@ __all__ = [
     "new_syntax",
     "parse_ads",
     "quote",
+    "take_fault",
 ]

@@ -138,7 +138,6 @@ RULES: tuple[Rule, ...] = (
     _service("DOCKER_(LOG_DRIVER_NAME|NETWORK_NAME)", "has no effect", "write DOCKER_LOG_DRIVER_NONE, or docker_network_type in the job"),
     _service("DOCKER_PAT_PRODUCER", "sends no registry credentials with jobs", off=("$(SBIN)/condor_docker_pat_producer",)),
     _service("SUBMIT_CONTAINER_.*", "has no effect: an absolute path is a program of the image only with transfer_executable = false"),
-    _service("CONTAINER_(IMAGES|REGEX)_.*", "has no effect: every job has its own copy of an image that is sent"),
     _service("SINGULARITY_(MOUNT_HOME|TEST_SANDBOX)", "has no effect: the trial container is made of the host's own programs"),
     _none("VM_GAHP_.*|VM_NETWORKING_MAC_PREFIX|XEN_(BRIDGE_)?SCRIPT", "has no effect: virtual machines are run without a GAHP"),
     _service("VM_MAX_MEMORY", "bounds nothing", "write VM_MEMORY"),
@@ -269,7 +268,6 @@ RULES: tuple[Rule, ...] = (
     _none(
         "CHECK_INPUT_FILE_TRANSFER|(RUN|LOG|REDIRECT)_FILETRANSFER_PLUGIN.*|FILETRANSFER_PLUGIN_.*|.*MULTIFILE.*PLUGINS|.+_TEST_URL|STASH_PLUGIN|SIGN_S3_URLS|MAX_REMAP_RECURSIONS"
         "|TRANSFER_IO_REPORT_.*|BYTES_REQUIRED_TO_QUEUE_FOR_TRANSFER|DEFAULT_IO_BUFFER_.*|ENABLE_USERLOG_LOCKING|ALWAYS_CLOSE_USERLOG"
-        "|CONTAINER_SHARED_FS"
     ),
     _none("GANGLIA_LIB.*|CRED_STORE_DIR|JAVA.*|MPI.*|OPENMPI_.*|PARROT|VANILLA|STANDARD|VM|APPEND_(RANK|REQ)_STANDARD|DEFAULT_RANK_STANDARD"),
     _none(

@@ -46,6 +46,15 @@ def refused_uid(owner: str, least: int) -> int | None:
     return found.uid if found is not None and found.uid < least else None
 
 
+def own_account() -> list[str]:
+    """The user that runs the daemons of a personal pool; nobody where they are root's.
+
+    :raises OSError: when the account cannot be looked up.
+    """
+    uid = os.geteuid()
+    return [accounts.name_of(uid)] if uid != 0 else []
+
+
 def named(word: str) -> list[str]:
     """The users that a word of a list of users names: itself, and for ``%group`` all members of the group."""
     if not word.startswith("%"):

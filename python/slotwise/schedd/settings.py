@@ -10,7 +10,7 @@ import slotwise
 from slotwise.classad import ExprTree, new_syntax
 from slotwise.config import Config
 from slotwise.config.view import DEFAULT
-from slotwise.daemon.accounts import minimum_uid, named
+from slotwise.daemon.accounts import minimum_uid, named, own_account
 from slotwise.daemon.further_attributes import further_attributes
 from slotwise.errors import ConfigError
 from slotwise.execution.hook_rules import HookRules
@@ -210,7 +210,10 @@ def read_settings(config: Config, host: str, execute: Path) -> Settings:
         userlog_flushes=boolean("ENABLE_USERLOG_FSYNC"),
         userlog_patience_s=max(0.0, number("SLOTWISE_USERLOG_PATIENCE")),
         superusers=SuperUsers.of(
-            [name for word in text("QUEUE_SUPER_USERS").replace(",", " ").split() for name in named(word)],
+            [
+                *(name for word in text("QUEUE_SUPER_USERS").replace(",", " ").split() for name in named(word)),
+                *(own_account() if boolean("PERSONAL_CONDOR_IS_SUPER_USER") else ()),
+            ],
             domains,
             text("QUEUE_SUPER_USER_MAY_IMPERSONATE"),
             str(config.origin("QUEUE_SUPER_USER_MAY_IMPERSONATE") or ""),

@@ -133,7 +133,7 @@ KEPT = frozenset((
 #: HTCondor.
 OTHER = re.compile(
     r"""(?ix) (aws|azure|batch|ec2|gce|gs|s3|arc)_.* | batch_project | grid_resource
-    | container_is_common | Remote_.*grid_resource | remote_universe | keystore_file
+    | Remote_.*grid_resource | remote_universe | keystore_file
     | (append|buffer|compress|fetch|local)_files | file_remaps | parallel_script_.*
     | load_profile | tool_daemon_(arg|input|output|error).* | cron_(prep_time|window) | Cron(PrepTime|Window)
     | interactive_submit_file | output_directory"""

@@ -4,6 +4,7 @@
 
 use crate::expr::{BinaryOp, UnaryOp};
 use crate::value::{AbsTime, Value};
+use std::cell::Cell;
 use std::cmp::Ordering;
 
 /// `op value`
@@ -159,9 +160,24 @@ fn compare(op: BinaryOp, left: &Value, right: &Value) -> Value {
         }
         _ => match (left.as_number(), right.as_number()) {
             (Some(a), Some(b)) => compare_reals(op, a, b),
-            _ => Value::Error,
+            _ => {
+                if matches!((left, right), (Value::Str(_), _) | (_, Value::Str(_))) {
+                    FAULT.set("strings can only be compared to strings");
+                }
+                Value::Error
+            }
         },
     }
+}
+
+thread_local! {
+    static FAULT: Cell<&'static str> = const { Cell::new("") };
+}
+
+/// Why an operator last gave an error in this thread, in HTCondor's words, and forgets it; empty where nothing is known.
+#[must_use]
+pub fn take_fault() -> &'static str {
+    FAULT.take()
 }
 
 fn as_int(v: &Value) -> i64 {

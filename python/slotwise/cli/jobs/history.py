@@ -54,7 +54,7 @@ From where
                                        USING_LIBRARIAN is true, without it with -no-librarian
   -startd, -epochs, -transfer-history[:IOC], -daemon, -type TYPES
                                        the files of STARTD_HISTORY, JOB_EPOCH_HISTORY, SCHEDD_DAEMON_HISTORY;
-                                       TYPES: SPAWN, INPUT, OUTPUT, EPOCH, TRANSFER (all transfers) or ALL
+                                       TYPES: SPAWN, INPUT, OUTPUT, COMMON, EPOCH, TRANSFER (all transfers) or ALL
   -epochs[:d] -directory               files of JOB_EPOCH_HISTORY_DIR, or of -search DIRECTORY; d: deletes them
   -parquet FILE                        write them as a table for analysis and `slotwise report -file`
   -extract FILE                        write the ads to a file (100,000 at most unless -limit says otherwise)

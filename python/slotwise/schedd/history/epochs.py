@@ -1,6 +1,7 @@
 """Records ads of each run of a job: JOB_EPOCH_HISTORY, rotated by size, and files by job in JOB_EPOCH_HISTORY_DIR.
 
-A run has an ad of its start (SPAWN), one of its end (EPOCH), and one of each transfer by plugins (INPUT, OUTPUT).
+A run has an ad of its start (SPAWN), one of its end (EPOCH), one of each transfer by plugins (INPUT, OUTPUT), and one
+of common input files that were sent for it (COMMON).
 `slotwise history -epochs` and HTCondor's reader read them: the ad in long form, then a line of three stars that
 names the kind and the run. Written as the daemon once the start or end of the run is durable, but not transactionally:
 a crash may lose a record, and never duplicates one.
@@ -28,10 +29,11 @@ from slotwise.schedd.jobs.job import Job
 from slotwise.table import pack_ads, unpack_ads
 
 Transfer = Literal["INPUT", "OUTPUT"]
-Kind = Literal["SPAWN", "EPOCH"] | Transfer
+Kind = Literal["SPAWN", "EPOCH", "COMMON"] | Transfer
 #: Attributes of reports of starters that hold what plugins said of a transfer, by the kind of record.
 PLUGIN_RESULTS: Mapping[Transfer, str] = {"INPUT": "InputPluginResultList", "OUTPUT": "OutputPluginResultList"}
 _INVOCATIONS: Mapping[Transfer, str] = {"INPUT": "InputPluginInvocations", "OUTPUT": "OutputPluginInvocations"}
+_TRANSFERS: tuple[Kind, ...] = (*PLUGIN_RESULTS, "COMMON")
 #: What every record of a transfer has of the job, besides its id and owner.
 _OF_TRANSFERS = ("GlobalJobId", "User", "RemoteHost")
 
@@ -47,7 +49,7 @@ class RunHistorySettings(Struct, frozen=True):
     directory: str = ""
     rotation: Rotation = field(default_factory=Rotation)
     spawn_attributes: tuple[str, ...] | None = ()
-    transfer_attributes: Mapping[Transfer, tuple[str, ...]] = field(default_factory=dict)
+    transfer_attributes: Mapping[Kind, tuple[str, ...]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, config: Config) -> RunHistorySettings:
@@ -58,13 +60,14 @@ class RunHistorySettings(Struct, frozen=True):
             config.get_str("JOB_EPOCH_HISTORY_DIR").strip(),
             Rotation(config.get_int("MAX_EPOCH_HISTORY_LOG"), max(1, config.get_int("MAX_EPOCH_HISTORY_ROTATIONS"))),
             None if whole else tuple(config.get_list("SPAWN_JOB_ATTRS")),
-            {kind: _transfer_attributes(config, kind) for kind in PLUGIN_RESULTS},
+            {kind: _transfer_attributes(config, kind) for kind in _TRANSFERS},
         )
 
 
-def _transfer_attributes(config: Config, kind: Transfer) -> tuple[str, ...]:
+def _transfer_attributes(config: Config, kind: Kind) -> tuple[str, ...]:
     own = f"{kind}_JOB_ATTRS"
-    return tuple(config.get_list(own if config.get(own) is not None else "TRANSFER_JOB_ATTRS"))
+    has_own = kind in PLUGIN_RESULTS and config.get(own) is not None
+    return tuple(config.get_list(own if has_own else "TRANSFER_JOB_ATTRS"))
 
 
 class RunRecord(Struct, frozen=True):
@@ -125,6 +128,15 @@ def transfer_records(
         found[_INVOCATIONS[kind]] = [ad for ad in said if "TransferClass" in ad]
         found[name] = [ad for ad in said if "TransferClass" not in ad]
         yield _record(kind, run_id, job, pack_ads([_identified(job, found)]), now)
+
+
+def common_record(
+    run_id: str, job: Job, ads: JobAds, files: int, size: int, settings: RunHistorySettings, now: float
+) -> RunRecord:
+    """The record of common input files that were sent for a run: how many, and their bytes."""
+    found = _chosen(ads.ad(job), (*_OF_TRANSFERS, *settings.transfer_attributes.get("COMMON", ())))
+    found |= {"CedarFilesCount": files, "CedarSizeBytes": size, "Protocols": "cedar"}
+    return _record("COMMON", run_id, job, pack_ads([_identified(job, found)]), now)
 
 
 def _chosen(ad: ClassAd, names: tuple[str, ...]) -> dict[str, Value]:

@@ -24,7 +24,7 @@ from slotwise.schedd.claims.reconnecting.reconnect import Reconnects
 from slotwise.schedd.claims.records import ClaimTable, Run
 from slotwise.schedd.claims.starter_link import StarterLink
 from slotwise.schedd.claims.transitions import ApplyToRun
-from slotwise.schedd.history.epochs import RunHistory, spawn_record, transfer_records
+from slotwise.schedd.history.epochs import RunHistory, common_record, spawn_record, transfer_records
 from slotwise.schedd.jobs.ads import JobAds
 from slotwise.schedd.jobs.codes import Status
 from slotwise.schedd.jobs.decision import Decision, Kill, RunOutcome
@@ -56,6 +56,7 @@ from slotwise.schedd.shadow.starter_stream import StarterCall, StarterStream
 from slotwise.schedd.shadow.usage_reports import bytes_so_far, host_of, slot_properties, usage_attributes
 from slotwise.schedd.storage.committer import Committer
 from slotwise.schedd.storage.store import Batch
+from slotwise.schedd.transfer.common_inputs import CommonInputs
 from slotwise.schedd.transfer.convert import common_answer, piece_of
 from slotwise.schedd.transfer.transfers import Transfers
 from slotwise.wire.frames import unbundled
@@ -119,6 +120,7 @@ class Shadows:
         self._activate = activate
         self._failures = failures
         self._transfers = transfers
+        transfers.on_common_sent = self._record_common
         self.requests = RemoteRequests(queue, ads, committer, transfers, clock)
         #: A checkpoint at a job's destination is one more, or not good: others may be deleted.
         self.on_checkpoint: Callable[[Job], None] = lambda job: None
@@ -413,6 +415,11 @@ class Shadows:
                 self._queue.executing(run.job, host, run.claim.slot_name, dict(properties), decision)
             batch.put_run(run.row())
             self._committer.commit(decision, batch)
+
+    def _record_common(self, run: Run, sent: CommonInputs) -> None:
+        if self._history.is_kept and self._ads.has(run.job):
+            settings, now = self._history.settings, self._clock.now()
+            self._history.add(common_record(run.id, run.job, self._ads, sent.files, sent.size, settings, now))
 
     def _update(self, run: Run, pack: bytes) -> None:
         if self._history.is_kept and self._ads.has(run.job):

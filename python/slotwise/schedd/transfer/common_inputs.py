@@ -34,6 +34,7 @@ class CommonInputs(Struct, frozen=True):
 
     digest: str
     size: int
+    files: int = 0
 
 
 def common_part(plan: FilePlan) -> FilePlan:
@@ -55,7 +56,7 @@ def survey(plan: FilePlan, user: str) -> CommonInputs:
     :raises OSError: when one cannot be looked at.
     :raises TransferError: when the initial directory cannot.
     """
-    digest, size = hashlib.sha256(), 0
+    digest, size, files = hashlib.sha256(), 0, 0
     with as_owner(plan.owner, plan.fallback_account):
         check_iwd(plan.iwd)
         digest.update(repr((user, plan.common_scope, plan.iwd, plan.common)).encode("utf-8", "surrogateescape"))
@@ -64,8 +65,9 @@ def survey(plan: FilePlan, user: str) -> CommonInputs:
                 dates = (state.st_mtime_ns, state.st_ctime_ns)
                 facts = (place, state.st_dev, state.st_ino, state.st_mode, state.st_size, dates)
                 digest.update(repr(facts).encode("utf-8", "surrogateescape"))
-                size += state.st_size if stat.S_ISREG(state.st_mode) else 0
-    return CommonInputs(digest.hexdigest(), size)
+                if stat.S_ISREG(state.st_mode):
+                    size, files = size + state.st_size, files + 1
+    return CommonInputs(digest.hexdigest(), size, files)
 
 
 def _files(path: str, name: str) -> Iterator[tuple[str, os.stat_result]]:

@@ -128,6 +128,8 @@ class Transfers:
         #: FORBID_COMMON_FILE_TRANSFER is not set; KEEP_DATA_CLAIM_IDLE, seconds.
         self.shares_common = True
         self.keep_common_s = 300
+        #: Common input files were sent for a run.
+        self.on_common_sent: Callable[[Run, CommonInputs], None] = lambda run, sent: None
         #: SLOTWISE_OUTPUT_FSYNC.
         self.flushes = True
         #: The queue of transfers of input to starters.
@@ -370,6 +372,7 @@ class Transfers:
             except (OSError, TransferError):
                 now = None
             transfer.sends_common = False
+            self.on_common_sent(run, found)
             end_common(stream, run.id, whole=now == found)
         finally:
             self.uploads.leave(user)

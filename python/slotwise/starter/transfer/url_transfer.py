@@ -16,6 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from slotwise.classad import ClassAd, parse_ads
 from slotwise.execution import child_programs
@@ -141,16 +142,28 @@ async def _try(
             continue
         fault = PluginFault.NOT_FOUND if plugin is None else PluginFault.NOT_OPERATIONAL
         return PluginFailure(details, fault)
+    problems: list[PluginFailure] = []
     try:
-        for plugin, some in groups.items():
+        for plugin, some in sorted(groups.items(), key=lambda group: group[0].program):
             problem = await _call(run, plugin, some, results, upload=upload, limit_s=plugins.lifetime_s)
             if problem is not None:
-                return problem
-        return None
+                problems.append(problem)
+                if upload:
+                    break
+        return _of_all(problems)
     finally:
         if told := results.report():
             run.shadow.report(Update(pack_one(told)))
         await asyncio.to_thread(plugin_results.append, plugins.stats_log, results.files, run.job.ad)
+
+
+def _of_all(problems: list[PluginFailure]) -> PluginFailure | None:
+    """What plugins that were called one after another have failed of: as in HTCondor, which calls all for inputs in
+    the order of their paths, the last counts; it has no bar at its end then, as a single failure has."""
+    if not problems:
+        return None
+    *before, last = problems
+    return replace(last, details=last.details.rstrip("|")) if before else last
 
 
 class PluginFailure(Struct, frozen=True):

@@ -166,7 +166,10 @@ impl Step {
                         | Self::ImageSize
                         | Self::Universe
                         | Self::VirtualMachine
-                ) || other.simple().iter().any(|c| c.attribute == "JarFiles")
+                ) || other
+                    .simple()
+                    .iter()
+                    .any(|c| ["JarFiles", "ContainerIsCommon"].contains(&c.attribute))
             }
             Self::JobSet(_) => {
                 matches!(other, Self::Forced(_))

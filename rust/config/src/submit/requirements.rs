@@ -294,6 +294,9 @@ fn file_transfer(job: &mut Job<'_>, mentioned: &Mentioned, clauses: &mut Clauses
     if encrypted.iter().any(|name| job.has(name)) && !mentioned.of_target("HasPerFileEncryption") {
         transfer.push_str(" && TARGET.HasPerFileEncryption");
     }
+    if job.is_true("RequireCommonFilesTransfer") {
+        transfer.push_str(" && TARGET.HasCommonFilesTransfer >= 2");
+    }
     let methods = url_methods(job, &plugins);
     if !mentioned.of_target("HasFileTransferPluginMethods") {
         for method in &methods {

@@ -1,5 +1,8 @@
 //! File transfer: which files, whether and when, and sizes that follow.
 
+use classad::regex::{Options, Pattern};
+
+use crate::expr;
 use crate::submit::basic_attrs::squeezed;
 use crate::submit::job::{self, Done, Job};
 use crate::submit::resources::kib;
@@ -14,12 +17,12 @@ pub fn files(job: &mut Job<'_>) -> Done {
         .map(|text| job::comma_list(job::unquoted(&text)))
         .filter(|list| !list.is_empty());
     let outputs = outputs.map(|text| job::comma_list(job::unquoted(&text)));
-    let inputs = with_container_image(job, inputs)?;
-    let mut inputs = with_java_files(job, inputs)?;
     if let Some(text) = job.command("transfer_common_input", "CommonInputFiles")? {
         let list = job::comma_list(job::unquoted(&text)).join(",");
         job.put_text("CommonInputFiles", &list);
     }
+    let inputs = with_container_image(job, inputs)?;
+    let mut inputs = with_java_files(job, inputs)?;
     let (should, when) = mode(job, inputs.is_some(), outputs.is_some())?;
     job.put_text("ShouldTransferFiles", should);
     if should != "NO" {
@@ -140,7 +143,9 @@ fn with_container_image(
         return Ok(inputs);
     }
     let mut list = inputs.unwrap_or_default();
-    if !list.contains(&image) {
+    if is_common(job, &image)? {
+        put_catalog(job, &image);
+    } else if !list.contains(&image) {
         list.push(image.clone());
     }
     // However many slashes end the name of a directory, it is the same directory.
@@ -149,7 +154,55 @@ fn with_container_image(
     job.put_text("ContainerImageFullPath", &image);
     let source = path.split_once(':').map_or("cedar", |(scheme, _)| scheme);
     job.put_text("ContainerImageSource", source);
-    Ok(Some(list))
+    Ok(Some(list).filter(|list| !list.is_empty()))
+}
+
+/// Whether an image is a common input file: as `container_is_common` says, else CONTAINER_IMAGES_COMMON_BY_DEFAULT, or
+/// CONTAINER_REGEX_COMMON_BY_DEFAULT, which is to match the whole name.
+fn is_common(job: &mut Job<'_>, image: &str) -> Result<bool, crate::ConfigError> {
+    const KNOB: &str = "CONTAINER_REGEX_COMMON_BY_DEFAULT";
+    let mut by_default = job
+        .knobs
+        .text("CONTAINER_IMAGES_COMMON_BY_DEFAULT")
+        .and_then(|text| expr::boolean(&text, "CondorBool"))
+        .unwrap_or(false);
+    if let Some(pattern) = job.knobs.text(KNOB) {
+        let whole = format!("^(?:{pattern})$");
+        if Pattern::new(whole.as_bytes(), Options::default()).is_none() {
+            job.warn(format!(
+                "{KNOB} = {pattern} is not a regular expression, and makes no image a common input file. Correct it in \
+                 the configuration."
+            ));
+        }
+        by_default |= expr::matches(&whole, image);
+    }
+    job.truth("container_is_common", "ContainerIsCommon", by_default)
+}
+
+/// Puts an image into a catalog of common input files that is its own, so that jobs of other clusters can share it.
+fn put_catalog(job: &mut Job<'_>, image: &str) {
+    let whole = if image.contains("://") {
+        image.to_owned()
+    } else {
+        job.full_path(image)
+    };
+    let catalog = format!("container_{:08x}", short_hash(whole.as_bytes()));
+    job.put_text(&format!("_x_catalog_{catalog}"), image);
+    let mut catalogs = job.text("CommonInputCatalogs").unwrap_or_default();
+    if !catalogs.contains(&catalog) {
+        if !catalogs.is_empty() {
+            catalogs.push_str(", ");
+        }
+        catalogs.push_str(&catalog);
+        job.put_text("CommonInputCatalogs", &catalogs);
+    }
+}
+
+/// FNV-1a: the same for a name wherever it is submitted.
+fn short_hash(bytes: &[u8]) -> u32 {
+    bytes.iter().fold(0x811c_9dc5, |hash, byte| {
+        (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
+    })
 }
 
 /// Values of should_transfer_files and other spellings of them.

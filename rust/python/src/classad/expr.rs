@@ -382,6 +382,13 @@ impl References {
     }
 }
 
+/// Why an operator last gave an error in this thread; empty where nothing is known, or it was asked before.
+#[pyfunction]
+#[must_use]
+pub fn take_fault() -> &'static str {
+    ::classad::ops::take_fault()
+}
+
 /// A string as a ClassAd literal, quotes and escapes included.
 #[pyfunction]
 pub fn quote<'py>(text: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {

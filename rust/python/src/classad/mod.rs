@@ -38,6 +38,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(cases::format_text, module)?)?;
     module.add_function(wrap_pyfunction!(cases::read_ads_as_reference, module)?)?;
     module.add_function(wrap_pyfunction!(expr::quote, module)?)?;
+    module.add_function(wrap_pyfunction!(expr::take_fault, module)?)?;
     module.add_function(wrap_pyfunction!(arguments::split_arguments, module)?)?;
     module.add_function(wrap_pyfunction!(place::definition_in, module)?)?;
     Ok(())
