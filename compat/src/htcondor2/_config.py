@@ -25,6 +25,11 @@ class Param(MutableMapping[str, Value]):
         self._config: Config | None = None
         self._own: dict[str, str] = {}
 
+    @property
+    def own(self) -> dict[str, str]:
+        """The values that were set."""
+        return dict(self._own)
+
     def forget(self) -> None:
         """Read the files again at the next look."""
         self._config = None

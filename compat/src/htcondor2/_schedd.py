@@ -19,6 +19,7 @@ from slotwise.client.totals import QueueTotals
 
 from htcondor2 import _past, _pool
 from htcondor2._collector import Collector
+from htcondor2._config import param
 from htcondor2._enums import AdType, JobAction, QueryOpt, TransactionFlag
 from htcondor2._errors import HTCondorException
 from htcondor2._expressions import as_read
@@ -244,7 +245,7 @@ class Schedd:
             raise TypeError("description must be an htcondor2.Submit object")
         text = description.description(count, itemdata, queue)
         method = description.getSubmitMethod()
-        options = ReadOptions(spool=spool, method=method, one_cluster=True, check_files=False)
+        options = ReadOptions(spool=spool, method=method, one_cluster=True, check_files=False, knobs=param.own)
         with _pool.calling("the schedd"):
             result = self._client().submit(text, options=options)
         for warning in result.warnings:

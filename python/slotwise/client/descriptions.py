@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from slotwise.config import Config, load
@@ -30,6 +30,7 @@ class ReadOptions:
     :param before: statements that stand before it.
     :param append: statements that stand before its queue statement.
     :param single: why it may make one job only; "": it may make any number.
+    :param knobs: values of knobs that count instead of those of the configuration.
     :param at_least_one: without a queue statement, or with one that makes none, it makes one job.
     """
 
@@ -44,6 +45,7 @@ class ReadOptions:
     append: Sequence[str] = ()
     at_least_one: bool = False
     single: str = ""
+    knobs: Mapping[str, str] = field(default_factory=dict)
 
 
 #: Input files stay where they are.
@@ -65,6 +67,12 @@ class DescriptionReader:
         if self._config is None:
             self._config = load(subsystem="SUBMIT", env=self._env, home=self._home)
         return self._config
+
+    def _config_of(self, options: ReadOptions) -> Config:
+        if not options.knobs:
+            return self.config
+        own = {f"_CONDOR_{name}": value for name, value in options.knobs.items()}
+        return load(subsystem="SUBMIT", env={**self._env, **own}, home=self._home)
 
     def read(
         self, description: Description, count: int | None, first_cluster: int = 0, options: ReadOptions = USUAL
@@ -92,7 +100,7 @@ class DescriptionReader:
             filename=options.name,
             cwd=options.directory or os.getcwd(),  # noqa: PTH109 - many times a second
             env=self._env,
-            config=self.config,
+            config=self._config_of(options),
             queue_args=queue,
             before=[*method, *options.before],
             append=options.append,
