@@ -96,6 +96,7 @@ __all__ = [
     "submit_commands",
     "survey_pack",
     "take_debug_lines",
+    "take_fault",
     "transform_ad",
     "transform_jobs",
     "transform_rows",

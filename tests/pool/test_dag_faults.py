@@ -43,15 +43,16 @@ def test_a_status_file_that_cannot_be_written_is_told_and_stops_nothing(place: P
     assert f"ERROR: cannot write {place.work}/closed/x.status: Permission denied" in told
 
 
-def test_a_full_disk_while_the_rescue_file_is_written_is_told_and_leaves_no_part_of_it(place: Place) -> None:
-    place.write(x_dag="JOB A a.sub\n", a_sub=TRUE.replace("/bin/true", "/bin/false"))
-    (place.work / "x.dag.rescue001.tmp").symlink_to("/dev/full")
+def test_a_rescue_file_that_cannot_be_written_is_told_and_leaves_no_part_of_it(place: Place) -> None:
+    fails = f"executable = /bin/sh\narguments = \"-c 'chmod 0555 {place.work}; exit 1'\"\nlog = a.log\nqueue\n"
+    place.write(x_dag="JOB A a.sub\n", a_sub=fails)
     place.submit("x.dag")
     place.ended()
+    place.work.chmod(0o755)
     told = place.text("x.dag.dagman.out")
-    assert f"ERROR: cannot write {place.work}/x.dag.rescue001: No space left on device" in told
+    assert f"ERROR: cannot write {place.work}/x.dag.rescue001: Permission denied" in told
     assert "EXITING WITH STATUS 1" in told
-    assert not list(place.work.glob("x.dag.rescue*"))
+    assert not [path for path in place.work.iterdir() if "rescue" in path.name]
 
 
 def test_a_rescue_file_of_another_dag_is_refused_with_its_place(place: Place) -> None:

@@ -78,7 +78,8 @@ def test_up_on_a_full_disk_says_so(pool: Pool, disk: SmallDisk, free: int) -> No
         pool.run("down")
         disk.fill()
     assert f"{pool.home.root} has no room for daemons" in failed.stderr and "make room" in failed.stderr, failed.stderr
-    assert "Traceback" not in failed.stderr and pool.pids() == {}
+    assert "Traceback" not in failed.stderr, failed.stderr
+    assert pool.pids() == {}
     disk.make_room()
     pool.up()
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import resource
+import signal
 import stat
 from pathlib import Path
 
@@ -48,6 +50,22 @@ def test_a_failure_leaves_what_was_there_and_nothing_else(tmp_path: Path) -> Non
         raise RuntimeError
     assert path.read_text() == "kept"
     assert names(tmp_path) == ["file"]
+
+
+@pytest.mark.parametrize("size", [9_000, 900_000])
+def test_a_file_for_which_there_is_no_room_leaves_no_part_of_it(tmp_path: Path, size: int) -> None:
+    path = tmp_path / "file"
+    path.write_text("kept")
+    most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    former = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (8_192, most[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            whole_file.write(path, "x" * size)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, most)
+        signal.signal(signal.SIGXFSZ, former)
+    assert (path.read_text(), names(tmp_path)) == ("kept", ["file"])
 
 
 def test_an_error_names_the_file(tmp_path: Path) -> None:

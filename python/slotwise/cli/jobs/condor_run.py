@@ -227,7 +227,7 @@ def _remove(cluster: list[str], log: Path, inv: Invocation) -> None:
     words = cluster or ["-constraint", f"UserLog == {quote(str(log))}"]
     quiet = replace(inv, called="condor_rm", stdout=io.StringIO(), stderr=io.StringIO())
     try:
-        if not rm(list(words), quiet) and cluster:
+        if rm(list(words), quiet) == 0:
             _await_end(log)  # it is written then, and would be there again if it were removed before
     except SlotwiseError as error:
         inv.err(f"Job {cluster[0] if cluster else ''} may be in the queue still: {error}")

@@ -86,7 +86,13 @@ def _run(options: RunOptions, cluster: int, log: DebugLog, watch: Watch, inv: In
         status = _run_locked(options, cluster, settings, log, watch, inv, recovers=lock.was_left or options.recovers)
     finally:
         if status != RESTART:
-            lock.remove()
+            try:
+                lock.remove()
+            except OSError as error:
+                log.write(
+                    f"ERROR: cannot remove the lock file {name}: {error.strerror}; while it is there, the DAG goes on"
+                    " where this run has ended when it is submitted again"
+                )
         lock.close()
     return status
 
