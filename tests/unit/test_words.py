@@ -11,7 +11,7 @@ from slotwise.model.words import truth
     [
         *((word, True) for word in ("true", "TRUE", "t", "yes", "Y", "1", " true\n")),
         *((word, False) for word in ("false", "False", "F", "no", "n", "0", "\t0 ")),
-        *((word, None) for word in ("", "auto", "2", "truee", "-1", "on", "tru e")),
+        *((word, None) for word in ("", "auto", "2", "truee", "-1", "on", "t rue")),
     ],
 )
 def test_what_a_word_says(text: str, found: bool | None) -> None:
