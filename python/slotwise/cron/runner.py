@@ -44,6 +44,8 @@ class CronRunner:
         self._rules = CronRules()
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._running: dict[str, asyncio.subprocess.Process] = {}
+        #: Jobs that run once, and once more when they have ended: the configuration was read meanwhile.
+        self._again: set[str] = set()
         self._load = 0.0
         self._room = asyncio.Condition()
 
@@ -63,8 +65,11 @@ class CronRunner:
                 self._signal(key, signal.SIGHUP)
             if job.rerun and self._tasks[key].done():
                 self._begin(key, job)
+            elif job.rerun:
+                self._again.add(key)
 
     def _begin(self, key: str, job: CronJob) -> None:
+        self._again.discard(key)
         self._tasks[key] = tasks.keep(f"running cron job {job.name}", partial(self._keep, job))
 
     async def demand(self) -> None:
@@ -95,7 +100,10 @@ class CronRunner:
             else:
                 await self._run(job)
             if job.mode is Mode.ONE_SHOT:
-                return
+                if (key := job.name.lower()) not in self._again:
+                    return
+                self._again.discard(key)
+                continue
             passed = clock() - began if job.mode is Mode.PERIODIC else 0.0
             if job.kill and passed >= job.period_s:
                 continue

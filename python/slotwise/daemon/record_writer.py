@@ -28,12 +28,15 @@ class RecordWriter(Generic[T]):
         self._threads = threads
         self._waiting: list[T] = []
         self._writing: asyncio.Task[None] | None = None
-        self._closing = False
+        self._closing = self._closed = False
 
     def add(self, record: T) -> None:
-        """One more is to be written."""
+        """One more is to be written; after :meth:`close`, when there may be no threads any more, it is written here."""
         self._waiting.append(record)
-        if self._writing is None or self._writing.done():
+        if self._closed:
+            records, self._waiting = self._waiting, []
+            self._attempt_write(records)
+        elif self._writing is None or self._writing.done():
             self._writing = asyncio.get_running_loop().create_task(self._write_all())
 
     def attempt(self, step: Callable[[], int]) -> int:
@@ -48,11 +51,15 @@ class RecordWriter(Generic[T]):
         self._closing = True
         if self._writing is not None:
             await asyncio.gather(self._writing, return_exceptions=True)
+        self._closed = True
 
     async def _write_all(self) -> None:
         while self._waiting:
             records, self._waiting = self._waiting, []
-            try:
-                await asyncio.get_running_loop().run_in_executor(self._threads, self._write, records)
-            except OSError as error:
-                _log.warning("could not write %s: %s", self._name, error)
+            await asyncio.get_running_loop().run_in_executor(self._threads, self._attempt_write, records)
+
+    def _attempt_write(self, records: list[T]) -> None:
+        try:
+            self._write(records)
+        except OSError as error:
+            _log.warning("could not write %s: %s", self._name, error)

@@ -102,6 +102,24 @@ async def test_programs_come_go_and_run_again_with_the_configuration(
         await running.stop()
 
 
+async def test_a_program_that_runs_when_the_configuration_is_read_runs_once_more(tmp_path: Path) -> None:
+    once = program(tmp_path / "once", f"echo x >> {tmp_path}/once.log; until [ -e {tmp_path}/go ]; do sleep 0.01; done")
+    knobs = {
+        "SCHEDD_CRON_JOBLIST": "once", "SCHEDD_CRON_once_EXECUTABLE": str(once),
+        "SCHEDD_CRON_once_MODE": "OneShot", "SCHEDD_CRON_once_RECONFIG_RERUN": "true",
+    }  # fmt: skip
+    running = await begin(tmp_path / "pool", **knobs)
+    try:
+        await until((tmp_path / "once.log").exists, "it runs")
+        for _ in range(2):
+            await reconfigure(running, **knobs)
+        (tmp_path / "go").touch()
+        await until(lambda: (tmp_path / "once.log").read_text() == "x\n" * 2, "it has run twice")
+    finally:
+        await running.stop()
+    assert (tmp_path / "once.log").read_text() == "x\n" * 2
+
+
 async def test_schedd_cron_name_is_what_the_knobs_begin_with(tmp_path: Path) -> None:
     look = program(tmp_path / "look", 'echo "Said = \\"$SCHEDD_CRON_NAME $SITE_INTERFACE_VERSION\\""')
     knobs = {
