@@ -63,11 +63,12 @@ def submit(pool: Pool, place: Path, count: int = 1, *commands: str) -> str:
     return pool.run("submit", "-terse", "s.sub", cwd=place).stdout.split()[0].partition(".")[0]
 
 
-def wait(pool: Pool, place: Path, cluster: str) -> str:
-    """Let the jobs of a cluster end; their event log."""
+def wait(pool: Pool, place: Path, cluster: str, jobs: int = 1) -> str:
+    """Let the jobs of a cluster end; their event log. ``jobs``: how many there are to be, some of them late."""
     (place / f"end.{cluster}").touch()
-    pool.run("wait", "-wait", "60", f"log.{cluster}", cwd=place)
     log = place / f"log.{cluster}"
+    pool.until("all have been submitted", lambda: log.read_text().count("000 (") >= jobs)
+    pool.run("wait", "-wait", "60", f"log.{cluster}", cwd=place)
     pool.until("the log has all", lambda: log.read_text().count("Job terminated.") == log.read_text().count("000 ("))
     return log.read_text()
 
@@ -102,7 +103,7 @@ def test_a_changed_file_is_sent_anew_and_another_cluster_has_its_own(pool: Pool,
     pool.until("the first has its files", lambda: len(kept(pool)) == 1)
     pool.until("the first runs", lambda: "Job executing" in (place / f"log.{cluster}").read_text())
     (place / "big").write_text("new\n")
-    log = wait(pool, place, cluster)
+    log = wait(pool, place, cluster, 2)
     assert (place / f"out.{cluster}.0").read_text().startswith("big\n")
     assert (place / f"out.{cluster}.1").read_text().startswith("new\n")
     assert log.count("TransferStarted") == 2

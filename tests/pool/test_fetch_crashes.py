@@ -146,6 +146,8 @@ def kill_hooks(place: Path) -> None:
 
 
 def _story(pool: Pool, place: Path, queue: WorkQueue, names: list[str]) -> str:
-    """What became of items: their codes, their logs, and what the starter said."""
-    logs = [f"{name}: codes {queue.items[name].codes}\n{(place / f'jobs/{name}.ulog').read_text()}" for name in names]
-    return "\n".join([*logs, (pool.home.log / "StarterLog").read_text(errors="replace")[-20_000:]])
+    """What became of items: their codes, what they wrote, their logs, and what the starter said."""
+    told = [f"{name}: taken {queue.items[name].taken} times, codes {queue.items[name].codes}" for name in names]
+    logs = [path for name in names if (path := place / f"jobs/{name}.ulog").exists()]
+    told += [f"{path}:\n{path.read_text()}" for path in (place / "jobs/log", *logs)]
+    return "\n".join([*told, (pool.home.log / "StarterLog").read_text(errors="replace")[-20_000:]])

@@ -33,10 +33,14 @@ def places(pool: Pool) -> list[tuple[str, int, str, int]]:
 
 
 def actual(pool: Pool) -> list[tuple[str, int, str, int]]:
-    """The same as the history has it."""
+    """The same as the history has it; nothing while it is rotated."""
     found = []
     for path in parts_of(pool.home.spool / "history"):
-        with path.open("rb") as stream:
+        try:
+            stream = path.open("rb")
+        except FileNotFoundError:
+            return []
+        with stream:
             for record in whole_records(stream):
                 facts = facts_of(record)
                 assert facts is not None

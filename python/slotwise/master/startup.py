@@ -71,6 +71,8 @@ def bring_up(home: PoolHome, env: Mapping[str, str], config_file: str | None, *,
     """
     config = load(config_file, subsystem="MASTER", env=env, home=home)
     doubts = [str(problem) for problem in require_sound(config)]
+    if home.run.is_dir():
+        await_end_of_down(home)  # which removes a scratch directory outside the home
     home.create()
     shutdown.prepare(home)
     set_aside = _without_queue(home.with_spool(config.get("SPOOL"))) if new_queue else ""
@@ -81,6 +83,7 @@ def bring_up(home: PoolHome, env: Mapping[str, str], config_file: str | None, *,
     result = None
     for _ in range(_ATTEMPTS):
         await_end_of_down(home)
+        home.create()
         await_revival(home)
         lives = lock.holder(home, "master") is not None
         if not lives:
