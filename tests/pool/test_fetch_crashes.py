@@ -93,6 +93,17 @@ def test_the_guide_works(make_pool: Callable[[str], Pool], queue: WorkQueue, pla
 
 
 @needs_python
+def test_work_that_cannot_run_is_not_done(make_pool: Callable[[str], Pool], queue: WorkQueue, place: Path) -> None:
+    """Its program is not there: the queue gets it back."""
+    queue.put("bad", job(place, "bad", 0.1).replace('Cmd = "/bin/sh"', 'Cmd = "/no/such/program"'))
+    pool = make_pool(of_the_guide(place, queue, NUM_CPUS="1", NUM_SLOTS="1"))
+    pool.up()
+    pool.until("it was taken, and is back", lambda: queue.items["bad"].taken and queue.count("waiting") == 1)
+    assert queue.count("done") == 0
+    pool.down()
+
+
+@needs_python
 @pytest.mark.parametrize("seed", range(LONG or 1))
 def test_no_item_is_lost_or_done_twice(
     make_pool: Callable[[str], Pool], queue: WorkQueue, place: Path, seed: int

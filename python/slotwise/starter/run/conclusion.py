@@ -7,7 +7,7 @@ from collections.abc import Coroutine
 from typing import Protocol
 
 from slotwise.daemon.containment import contained
-from slotwise.execution.exit_status import JOB_REMOVED, End, Kill, classify, is_checkpoint
+from slotwise.execution.exit_status import JOB_REMOVED, End, How, Kill, classify, is_checkpoint
 from slotwise.execution.keeper_spec import KeeperResult
 from slotwise.ids import doing_for_run
 from slotwise.starter.enforcement.job_wrapper import unfit_wrapper_of, wrapper_failure
@@ -55,10 +55,23 @@ def leaving(kill: Kill | None) -> str:
     return "hold" if kill.hold else "remove" if kill.code == JOB_REMOVED else "evict"
 
 
+def told_of_end(fetched_for: str, state: RunState, result: KeeperResult, end: End) -> str:
+    """The word for hooks: ``exit`` of a job that ran to its end. One that nothing has ended and that did not run, as
+    its program or its keeper failed, is held or goes elsewhere: whoever gave the work must not count it as done."""
+    if finished(fetched_for, state, result, end):
+        return "exit"
+    if state.kill is None and not _ran(result):
+        return "hold" if end.how is How.HELD else "evict"
+    return leaving(state.kill)
+
+
 def finished(fetched_for: str, state: RunState, result: KeeperResult | None, end: End) -> bool:
     """Whether fetched work ran to its own end, whatever that is."""
-    ran = result is not None and result.how in ("exited", "signaled")
-    return bool(fetched_for) and ran and (end.by_itself or state.kill is None)
+    return bool(fetched_for) and _ran(result) and (end.by_itself or state.kill is None)
+
+
+def _ran(result: KeeperResult | None) -> bool:
+    return result is not None and result.how in ("exited", "signaled")
 
 
 def begin(run: EndingRun, result: KeeperResult) -> None:
@@ -97,8 +110,7 @@ async def _conclude(run: EndingRun, result: KeeperResult) -> None:
         job = run.job.view
         if job is not None and not is_checkpoint(result, job):
             end = _overruled(run, result, full) or classify(result, run.state.kill, job, run.job.enforced.memory)
-            done = finished(run.assignment.fetched_for, run.state, run.keeper.result, end)
-            how = "exit" if done else leaving(run.state.kill)
+            how = told_of_end(run.assignment.fetched_for, run.state, run.keeper.result or result, end)
             attributes = end_ad(run, end, now())
             run.reported.by_hook = await hooks.ended(run, settings, run.host.clock, how, result, attributes)
     except Exception:  # the job has ended, and its end must be reported
