@@ -60,6 +60,8 @@ class DescriptionReader:
         self._env = env
         self._owner = owner
         self._config: Config | None = None
+        #: The configuration with the knobs that were given last, and these.
+        self._special: tuple[Mapping[str, str], Config] | None = None
 
     @property
     def config(self) -> Config:
@@ -71,8 +73,11 @@ class DescriptionReader:
     def _config_of(self, options: ReadOptions) -> Config:
         if not options.knobs:
             return self.config
-        own = {f"_CONDOR_{name}": value for name, value in options.knobs.items()}
-        return load(subsystem="SUBMIT", env={**self._env, **own}, home=self._home)
+        if self._special is None or self._special[0] != options.knobs:
+            own = {f"_CONDOR_{name}": value for name, value in options.knobs.items()}
+            config = load(subsystem="SUBMIT", env={**self._env, **own}, home=self._home)
+            self._special = dict(options.knobs), config
+        return self._special[1]
 
     def read(
         self, description: Description, count: int | None, first_cluster: int = 0, options: ReadOptions = USUAL

@@ -181,11 +181,9 @@ def table(jobs: Mapping[str, JobSummary]) -> str:
 
 def _spans(one: JobSummary) -> tuple[str, str, str]:
     """Wall, good and processor time of a job that has ended."""
-    return (
-        ("", "", "")
-        if one.ended is None
-        else (days_and_time(one.wall_s), days_and_time(one.good_s), days_and_time(one.cpu_s))
-    )
+    if one.ended is None:
+        return "", "", ""
+    return days_and_time(one.wall_s), days_and_time(one.good_s), days_and_time(one.cpu_s)
 
 
 def _csv(jobs: Mapping[str, JobSummary]) -> str:

@@ -184,6 +184,7 @@ def _global_id(process: Path, path: str) -> str:
     if not path.startswith("/"):
         return ""
     try:
+        # Not by `safe_open`: what /proc calls the root of a process is a magic link.
         descriptor = os.open(process / "root" / path[1:], os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
         with open(descriptor, "rb") as stream:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):

@@ -23,6 +23,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from slotwise import whole_file
 from slotwise.execution.environment import Places
 from slotwise.execution.keeper_spec import Identity, KeeperSpec
 from slotwise.execution.launcher import Entry, remove_tree, write_files
@@ -196,9 +197,7 @@ def amend(run: RunDirectory, changes: Mapping[str, object]) -> None:
     kept = recall(run)
     if kept is None:
         return
-    new = run.control / f"{_RECORD}.new"
-    write_files([(str(new), 0o600, None, json.dumps({**kept, **changes}).encode())])
-    new.replace(run.control / _RECORD)
+    whole_file.write(run.control / _RECORD, json.dumps({**kept, **changes}), mode=0o600, lasts=False)
 
 
 def existing(executes: Iterable[Path], control: Path, *, nested: bool = True) -> list[RunDirectory]:
